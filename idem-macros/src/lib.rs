@@ -1,0 +1,5 @@
+//! draft
+use proc_macro::TokenStream;
+/// draft
+#[proc_macro_attribute]
+pub fn idempotent(_: TokenStream, item: TokenStream) -> TokenStream { item }

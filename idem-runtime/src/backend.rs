@@ -1,0 +1,178 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use sqlx::{Database, SqlSafeStr, Transaction};
+use sqlx_core::transaction::TransactionManager;
+
+/// A database that holds claims: `Postgres`, `MySql` (also for `MariaDB`) or `Sqlite`, each behind the feature of its name. Sealed:
+/// the promises are tested per database.
+#[diagnostic::on_unimplemented(
+    message = "idem has no support for the database `{Self}`, or its feature is not enabled",
+    note = "enable `postgres`, `mysql` or `sqlite` of the crate `idem-sqlx`; sqlx's `Any` is not supported, since its errors carry no codes"
+)]
+pub trait Backend: Dialect {}
+
+impl<DB: Dialect> Backend for DB {}
+
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What the databases do differently. The algorithm itself is in `claim.rs`, once.
+pub trait Dialect: Database {
+    /// Opens the transaction at depth 0.
+    const BEGIN: &'static str;
+
+    /// Whether a BEGIN whose future is dropped half-way leaves no open transaction behind.
+    const BEGIN_SURVIVES_CANCELLATION: bool;
+
+    /// Inserts the claim; `false` if it was there, committed, before. Waits for a transaction that holds the same claim.
+    fn insert<'a>(
+        conn: &'a mut Self::Connection,
+        consumer: &'a str,
+        key: &'a str,
+        persistent: bool,
+    ) -> BoxFuture<'a, Result<bool, sqlx::Error>>;
+
+    /// Fails if the transaction is dead, where the database can tell without a savepoint that [`Dialect::BEGIN`] has set.
+    fn seal(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        let _ = conn;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Seals and commits the transaction that [`Dialect::BEGIN`] has opened, and takes sqlx's depth back to 0. A connection that returns
+    /// to its pool right after may be left with something to send.
+    fn seal_and_commit(
+        conn: &mut Self::Connection,
+        returns_to_pool: bool,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>>;
+
+    /// Opens a savepoint within an open transaction. Dropped half-way, it leaves the outer transaction as it was, unlike sqlx's own
+    /// nested `begin`.
+    fn savepoint(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
+
+    /// As [`Dialect::savepoint`], as an sqlx transaction. With it comes the number of savepoints below that the caller has to end.
+    fn nested(
+        conn: &mut Self::Connection,
+    ) -> BoxFuture<'_, Result<(Transaction<'_, Self>, usize), sqlx::Error>>;
+
+    /// Brings sqlx's depth up to date, where another thread keeps it.
+    fn settle(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        let _ = conn;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Creates or upgrades the table of claims; may run in many processes at once.
+    fn migrate(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
+}
+
+/// sqlx's depth: 0 outside a transaction, 1 in one, and 1 more for each savepoint.
+pub(crate) fn depth<DB: Database>(conn: &DB::Connection) -> usize {
+    DB::TransactionManager::get_transaction_depth(conn)
+}
+
+pub(crate) fn begin<DB: Database>(
+    conn: &mut DB::Connection,
+    statement: Option<&'static str>,
+) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+    DB::TransactionManager::begin(conn, statement.map(SqlSafeStr::into_sql_str))
+}
+
+pub(crate) fn commit<DB: Database>(
+    conn: &mut DB::Connection,
+) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+    DB::TransactionManager::commit(conn)
+}
+
+pub(crate) fn rollback<DB: Database>(
+    conn: &mut DB::Connection,
+) -> impl Future<Output = Result<(), sqlx::Error>> + Send {
+    DB::TransactionManager::rollback(conn)
+}
+
+/// Queues the ROLLBACK of one level, to be sent with the connection's next use or by the pool.
+pub(crate) fn start_rollback<DB: Database>(conn: &mut DB::Connection) {
+    DB::TransactionManager::start_rollback(conn);
+}
+
+/// What a database error means to a delivery, by its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Serialization failure, deadlock, shutdown, out of resources: the unit may succeed when it runs again.
+    Transient,
+    /// Waiting for a lock took too long.
+    LockTimeout,
+    /// The connection failed; what was under way may have happened.
+    Disconnected,
+    /// The transaction is aborted and takes no more statements.
+    Aborted,
+    /// There is no such transaction or savepoint.
+    NoTransaction,
+    /// The statement names a table or a column that does not exist.
+    NoTable,
+    /// `SQLite` has one code for a missing table, savepoint and transaction; what was being done tells them apart.
+    NoTableOrTransaction,
+    /// Anything else: the same statement fails again.
+    Permanent,
+}
+
+pub(crate) fn fault(error: &sqlx::Error) -> Fault {
+    match error {
+        sqlx::Error::Database(error) => {
+            #[cfg(feature = "postgres")]
+            if let Some(error) = error.try_downcast_ref() {
+                return crate::postgres::fault(error);
+            }
+            #[cfg(feature = "mysql")]
+            if let Some(error) = error.try_downcast_ref() {
+                return crate::mysql::fault(error);
+            }
+            #[cfg(feature = "sqlite")]
+            if let Some(error) = error.try_downcast_ref() {
+                return crate::sqlite::fault(error);
+            }
+            let _ = error;
+            Fault::Permanent
+        }
+        // A protocol error says that this connection is out of step, not that the message is wrong.
+        sqlx::Error::Io(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::WorkerCrashed
+        | sqlx::Error::PoolClosed => Fault::Disconnected,
+        sqlx::Error::PoolTimedOut | sqlx::Error::BeginFailed | sqlx::Error::Tls(_) => {
+            Fault::Transient
+        }
+        _ => Fault::Permanent,
+    }
+}
+
+/// A future of sqlx's nested `begin` that is forgotten when it is dropped half-way: dropping it would roll the outer transaction back,
+/// behind the back of its owner. What stays is a savepoint that nobody returns to, and the memory of one small future. The answer that
+/// is still to come is read before the connection's next statement.
+pub(crate) struct ForgottenWhenDropped<'a, T>(Option<BoxFuture<'a, T>>);
+
+impl<'a, T> ForgottenWhenDropped<'a, T> {
+    pub(crate) fn new(future: BoxFuture<'a, T>) -> Self {
+        Self(Some(future))
+    }
+}
+
+impl<T> Future for ForgottenWhenDropped<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(future) = &mut self.0 else {
+            return Poll::Pending;
+        };
+        let result = future.as_mut().poll(cx);
+        if result.is_ready() {
+            self.0 = None;
+        }
+        result
+    }
+}
+
+impl<T> Drop for ForgottenWhenDropped<'_, T> {
+    fn drop(&mut self) {
+        std::mem::forget(self.0.take());
+    }
+}

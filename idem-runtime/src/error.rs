@@ -1,0 +1,231 @@
+use crate::backend::{self, Fault};
+use crate::{InvalidConsumer, InvalidKey};
+
+/// Why a delivery did not come to an [`Outcome`](crate::Outcome). Do not acknowledge: nothing of this delivery was applied, or (only
+/// [`CommitUnknown`](Error::CommitUnknown)) it is unknown and the next delivery finds out by itself.
+///
+/// [`is_transient`](Error::is_transient) tells whether to let the broker redeliver or to send the message to the dead letters.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The message's key cannot be used. Found before a connection is taken. Permanent.
+    #[error(transparent)]
+    InvalidKey(#[from] InvalidKey),
+
+    /// The consumer's name cannot be used. Found before a connection is taken. Permanent.
+    #[error(transparent)]
+    InvalidConsumer(#[from] InvalidConsumer),
+
+    /// The table of claims is missing or lacks a column. Transient: no message is at fault, and the redelivery succeeds once the
+    /// table is there.
+    #[error(
+        "the table `processed_messages` is missing or out of date; run `idem::migrate(&pool).await?` before the first delivery ({0})"
+    )]
+    Schema(#[source] sqlx::Error),
+
+    /// Another worker was still processing this message when the database's lock time-out ended the wait. Transient: the redelivery
+    /// finds the other worker's verdict.
+    ///
+    /// The wait is bounded by `lock_timeout` on `PostgreSQL` (ten seconds for the claim where the session sets none) and by
+    /// `innodb_lock_wait_timeout` on `MySQL` and `MariaDB` (50 seconds unless configured). `SQLite` has one writer at a time and
+    /// reports its `busy_timeout` as [`Database`](Error::Database).
+    #[error(
+        "another worker is still processing this message; let the broker redeliver it later ({0})"
+    )]
+    InFlight(#[source] sqlx::Error),
+
+    /// A statement in the handler failed, its error was not returned, and `PostgreSQL` has aborted the transaction: COMMIT would have
+    /// rolled everything back, and its answer looks like success. Permanent: the handler needs a change.
+    #[error(
+        "a statement in the handler failed and its error was dropped, so the database has aborted the transaction and nothing was applied; return the error with `?`, or run a statement that may fail in a savepoint: `let mut savepoint = tx.begin().await?` ({0})"
+    )]
+    Aborted(#[source] sqlx::Error),
+
+    /// The transaction that held the claim was gone when the handler returned `Ok`: a deadlock whose error was dropped, a nested
+    /// `begin()` that was cancelled, DDL on `MySQL`, or a COMMIT or ROLLBACK of the handler's own. Transient: the redelivery runs the
+    /// handler again, or finds the claim if that was committed. What the handler wrote *after* the transaction had ended was
+    /// committed statement by statement, which no library can undo.
+    #[error(
+        "the delivery's transaction had ended before the handler returned Ok; return every database error with `?`, do not drop a nested `begin()` half-way, and run no COMMIT, ROLLBACK or DDL in a handler"
+    )]
+    TransactionLost(#[source] Option<sqlx::Error>),
+
+    /// The connection failed while COMMIT was under way, so that it is unknown whether the effect is there. Transient: the next
+    /// delivery either finds the claim or processes the message.
+    #[error(
+        "the connection was lost during COMMIT, so it is unknown whether the message was processed; let the broker redeliver it, and its claim will tell ({0})"
+    )]
+    CommitUnknown(#[source] sqlx::Error),
+
+    /// Any other fault of the database or of the way to it; nothing was applied. Transient or not by the database's code.
+    #[error("{step}: {source}")]
+    Database {
+        /// What the library was doing.
+        step: Step,
+        /// The fault.
+        source: sqlx::Error,
+    },
+}
+
+/// What the library was doing when the database failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Step {
+    /// Taking a connection from the pool.
+    Acquire,
+    /// Opening the transaction or the savepoint.
+    Begin,
+    /// Inserting the claim.
+    Claim,
+    /// Sealing and committing.
+    Commit,
+    /// Creating or upgrading the table.
+    Migrate,
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Step::Acquire => "could not take a connection from the pool",
+            Step::Begin => "could not begin the delivery's transaction",
+            Step::Claim => "could not claim the message",
+            Step::Commit => "could not commit the delivery's transaction, which is rolled back",
+            Step::Migrate => "could not create or upgrade the table `processed_messages`",
+        })
+    }
+}
+
+impl Error {
+    /// Whether the same message may succeed when it is delivered again, with nothing about the message or the handler changed. If
+    /// so, let the broker redeliver; if not, send it to the dead letters.
+    ///
+    /// Decided by type and by the database's code (SQLSTATE, errno), never by a message's text.
+    #[must_use] 
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::InvalidKey(_) | Error::InvalidConsumer(_) | Error::Aborted(_) => false,
+            Error::Schema(_)
+            | Error::InFlight(_)
+            | Error::TransactionLost(_)
+            | Error::CommitUnknown(_) => true,
+            Error::Database { source, .. } => sqlx_is_transient(source),
+        }
+    }
+
+    pub(crate) fn database(step: Step) -> impl FnOnce(sqlx::Error) -> Error {
+        move |source| Error::Database { step, source }
+    }
+
+    pub(crate) fn at_begin(error: sqlx::Error) -> Error {
+        match backend::fault(&error) {
+            Fault::Aborted => Error::Aborted(error),
+            _ => Error::database(Step::Begin)(error),
+        }
+    }
+
+    pub(crate) fn at_claim(error: sqlx::Error) -> Error {
+        match backend::fault(&error) {
+            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(error),
+            Fault::LockTimeout => Error::InFlight(error),
+            Fault::Aborted => Error::Aborted(error),
+            _ => Error::database(Step::Claim)(error),
+        }
+    }
+
+    /// An error of the seal, of COMMIT or of RELEASE SAVEPOINT.
+    pub(crate) fn at_commit(error: sqlx::Error) -> Error {
+        match backend::fault(&error) {
+            Fault::Aborted => Error::Aborted(error),
+            Fault::NoTableOrTransaction | Fault::NoTransaction => {
+                Error::TransactionLost(Some(error))
+            },
+            Fault::Disconnected => Error::CommitUnknown(error),
+            _ => Error::database(Step::Commit)(error),
+        }
+    }
+}
+
+/// Whether the same message may succeed when it is delivered again, for any error: yours, `anyhow`'s, a box. Looks through the chain
+/// of sources for an [`Error`] or a [`sqlx::Error`] and judges that one; an error with neither in its chain is the handler's own
+/// verdict on the message, and permanent.
+///
+/// ```
+/// let error = sqlx::Error::PoolTimedOut;
+/// assert!(idem_runtime::is_transient(&error));
+/// ```
+#[must_use]
+pub fn is_transient(error: &(dyn std::error::Error + 'static)) -> bool {
+    let chain = || std::iter::successors(Some(error), |error| error.source());
+    // Ours first: as a `sqlx::Error` it stands wrapped in one that means something else.
+    if let Some(error) = chain().find_map(|error| error.downcast_ref::<Error>()) {
+        return error.is_transient();
+    }
+    chain()
+        .find_map(|error| error.downcast_ref::<sqlx::Error>())
+        .is_some_and(sqlx_is_transient)
+}
+
+fn sqlx_is_transient(error: &sqlx::Error) -> bool {
+    match backend::fault(error) {
+        Fault::Transient | Fault::LockTimeout | Fault::Disconnected => true,
+        Fault::NoTable
+        | Fault::NoTableOrTransaction
+        | Fault::Aborted
+        | Fault::NoTransaction
+        | Fault::Permanent => false,
+    }
+}
+
+/// For handlers that return [`sqlx::Error`]. A database fault is passed on; what sqlx has no variant for travels inside
+/// `sqlx::Error::Encode` (keys) or `sqlx::Error::Configuration`, where [`is_transient`] finds it.
+impl From<Error> for sqlx::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Database { source, .. } | Error::InFlight(source) => source,
+            Error::InvalidKey(_) | Error::InvalidConsumer(_) => sqlx::Error::Encode(error.into()),
+            _ => sqlx::Error::Configuration(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p4_is_transient_looks_through_wrappers() {
+        #[derive(Debug, thiserror::Error)]
+        enum Mine {
+            #[error("delivery")]
+            Delivery(#[from] Error),
+            #[error("no such account")]
+            NoAccount,
+        }
+        let lost = || Error::TransactionLost(None);
+        let empty = || Error::InvalidKey(InvalidKey::Empty { part: 1 });
+        assert!(is_transient(&Mine::from(lost())));
+        assert!(!is_transient(&Mine::from(empty())));
+        assert!(!is_transient(&Mine::NoAccount));
+        assert!(is_transient(&sqlx::Error::from(lost())));
+        assert!(!is_transient(&sqlx::Error::from(empty())));
+        assert!(is_transient(&sqlx::Error::from(Error::CommitUnknown(
+            sqlx::Error::WorkerCrashed
+        ))));
+        assert!(!is_transient(&sqlx::Error::RowNotFound));
+        let boxed: Box<dyn std::error::Error + Send + Sync> = lost().into();
+        assert!(is_transient(&*boxed));
+    }
+
+    #[test]
+    fn a_database_fault_passes_through_sqlx_error() {
+        let error = Error::database(Step::Begin)(sqlx::Error::PoolTimedOut);
+        assert_eq!(
+            error.to_string(),
+            "could not begin the delivery's transaction: pool timed out while waiting for an open connection"
+        );
+        assert!(matches!(
+            sqlx::Error::from(error),
+            sqlx::Error::PoolTimedOut
+        ));
+    }
+}

@@ -1,0 +1,98 @@
+use sqlx::mysql::MySqlDatabaseError;
+use sqlx::{MySql, MySqlConnection, Transaction};
+
+use crate::backend::{self, BoxFuture, Dialect, Fault, ForgottenWhenDropped};
+
+/// sqlx asks the server to count found rows, so that the count of an upsert cannot tell new from old; the id that the update leaves
+/// in the answer can. Unlike a plain INSERT, whose waiters each take a shared lock and then deadlock, an upsert takes an exclusive
+/// one: <https://dev.mysql.com/doc/refman/8.4/en/innodb-locks-set.html>
+const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) \
+    ON DUPLICATE KEY UPDATE consumer = IF(LAST_INSERT_ID(1), consumer, consumer)";
+
+/// Gone with the transaction that it was set in, whatever ended it: a deadlock, DDL, a COMMIT of the handler's.
+const SEAL: &str = "RELEASE SAVEPOINT idem_seal";
+
+impl Dialect for MySql {
+    const BEGIN: &'static str = "BEGIN; SAVEPOINT idem_seal";
+
+    const BEGIN_SURVIVES_CANCELLATION: bool = false;
+
+    fn insert<'a>(
+        conn: &'a mut MySqlConnection,
+        consumer: &'a str,
+        key: &'a str,
+        persistent: bool,
+    ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
+        Box::pin(async move {
+            let done = sqlx::query(CLAIM)
+                .persistent(persistent)
+                .bind(consumer.as_bytes())
+                .bind(key.as_bytes())
+                .execute(conn)
+                .await?;
+            Ok(done.last_insert_id() == 0)
+        })
+    }
+
+    /// One round trip leaves sqlx with a ROLLBACK to send, of nothing, which takes its depth back; it goes out with the ping of the
+    /// pool. A connection that the caller holds gets two round trips.
+    fn seal_and_commit(
+        conn: &mut MySqlConnection,
+        returns_to_pool: bool,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            if returns_to_pool {
+                sqlx::raw_sql("RELEASE SAVEPOINT idem_seal; COMMIT")
+                    .execute(&mut *conn)
+                    .await?;
+                backend::start_rollback::<Self>(conn);
+                return Ok(());
+            }
+            sqlx::raw_sql(SEAL).execute(&mut *conn).await?;
+            backend::commit::<Self>(conn).await
+        })
+    }
+
+    fn savepoint(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(backend::begin::<Self>(conn, None))
+    }
+
+    fn nested(
+        conn: &mut MySqlConnection,
+    ) -> BoxFuture<'_, Result<(Transaction<'_, Self>, usize), sqlx::Error>> {
+        Box::pin(async move {
+            let begin = ForgottenWhenDropped::new(Transaction::begin(conn, None));
+            Ok((begin.await?, 0))
+        })
+    }
+
+    fn migrate(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            sqlx::raw_sql(crate::schema::sql::MYSQL)
+                .execute(conn)
+                .await
+                .map(drop)
+        })
+    }
+}
+
+/// <https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>,
+/// <https://mariadb.com/kb/en/mariadb-error-code-reference/>
+pub(crate) fn fault(error: &MySqlDatabaseError) -> Fault {
+    match error.number() {
+        // no such table, unknown column
+        1146 | 1054 => Fault::NoTable,
+        // SAVEPOINT does not exist
+        1305 => Fault::NoTransaction,
+        // lock wait timeout; NOWAIT
+        1205 | 3572 => Fault::LockTimeout,
+        // server shutdown, network reads and writes, killed connection, closed for idleness; error during commit (Galera)
+        1053 | 1158..=1161 | 1180 | 1927 | 2006 | 2013 | 4031 => Fault::Disconnected,
+        // record changed since last read, disk full, too many connections, out of resources, not ready (Galera), deadlock, read-only
+        // server, query interrupted, XA deadlock, read-only mode, statement timeouts
+        1020 | 1021 | 1040 | 1041 | 1047 | 1213 | 1290 | 1317 | 1614 | 1836 | 1969 | 3024 => {
+            Fault::Transient
+        }
+        _ => Fault::Permanent,
+    }
+}

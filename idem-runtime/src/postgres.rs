@@ -1,0 +1,111 @@
+use sqlx::postgres::PgDatabaseError;
+use sqlx::{PgConnection, Postgres, Transaction};
+
+use crate::backend::{self, BoxFuture, Dialect, Fault, ForgottenWhenDropped};
+
+/// The row that RETURNING makes says that the claim is new. It also takes back the `lock_timeout` that BEGIN may have set.
+const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING \
+    RETURNING set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '10001ms' THEN '0' ELSE current_setting('lock_timeout') END, true)";
+
+impl Dialect for Postgres {
+    /// Where the session sets no `lock_timeout`, the wait for another worker's claim gets one. The claim takes it back, so that the
+    /// handler's statements run under the session's own setting. The odd millisecond tells it from a value of the user's.
+    const BEGIN: &'static str = "BEGIN; SELECT set_config('lock_timeout', '10001ms', true) WHERE current_setting('lock_timeout') = '0'";
+
+    const BEGIN_SURVIVES_CANCELLATION: bool = false;
+
+    fn insert<'a>(
+        conn: &'a mut PgConnection,
+        consumer: &'a str,
+        key: &'a str,
+        persistent: bool,
+    ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
+        Box::pin(async move {
+            let row = sqlx::query(CLAIM)
+                .persistent(persistent)
+                .bind(consumer)
+                .bind(key)
+                .fetch_optional(conn)
+                .await?;
+            Ok(row.is_some())
+        })
+    }
+
+    fn seal(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move { sqlx::raw_sql("SELECT 1").execute(conn).await.map(drop) })
+    }
+
+    /// `PostgreSQL` answers the COMMIT of an aborted transaction with ROLLBACK, which sqlx takes for success; a statement before it
+    /// fails instead. In one round trip, both leave a chained, empty transaction, so that the ROLLBACK with which sqlx takes its
+    /// depth back has something to end; it goes out with the ping of the pool. A connection that the caller holds would stay "idle
+    /// in transaction" until its next use, and gets two round trips.
+    /// <https://www.postgresql.org/docs/current/sql-commit.html>
+    fn seal_and_commit(
+        conn: &mut PgConnection,
+        returns_to_pool: bool,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            if returns_to_pool {
+                sqlx::raw_sql("SELECT 1; COMMIT AND CHAIN")
+                    .execute(&mut *conn)
+                    .await?;
+                backend::start_rollback::<Self>(conn);
+                return Ok(());
+            }
+            Self::seal(conn).await?;
+            backend::commit::<Self>(conn).await
+        })
+    }
+
+    fn savepoint(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(ForgottenWhenDropped::new(Box::pin(
+            backend::begin::<Self>(conn, None),
+        )))
+    }
+
+    fn nested(
+        conn: &mut PgConnection,
+    ) -> BoxFuture<'_, Result<(Transaction<'_, Self>, usize), sqlx::Error>> {
+        Box::pin(async move {
+            let begin = ForgottenWhenDropped::new(Transaction::begin(conn, None));
+            Ok((begin.await?, 0))
+        })
+    }
+
+    /// `CREATE TABLE IF NOT EXISTS` fails when two sessions run it at once, hence the lock, whose number is arbitrary. The statements
+    /// of one simple query are one transaction:
+    /// <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-MULTI-STATEMENT>
+    fn migrate(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        const MIGRATE: &str = concat!(
+            "SELECT pg_advisory_xact_lock(7236837105317);\n",
+            include_str!("schema/postgres.sql")
+        );
+        Box::pin(async move { sqlx::raw_sql(MIGRATE).execute(conn).await.map(drop) })
+    }
+}
+
+/// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
+    match error.code() {
+        // undefined_table, undefined_column, invalid_schema_name
+        "42P01" | "42703" | "3F000" => Fault::NoTable,
+        // in_failed_sql_transaction
+        "25P02" => Fault::Aborted,
+        // no_active_sql_transaction, invalid_savepoint_specification
+        "25P01" | "3B001" => Fault::NoTransaction,
+        // lock_not_available
+        "55P03" => Fault::LockTimeout,
+        // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped, idle_session_timeout; idle_in_transaction and
+        // transaction time-outs; statement_completion_unknown
+        "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "40003" => {
+            Fault::Disconnected
+        }
+        // query_canceled, object_in_use, read_only_sql_transaction (a server that is no longer the primary)
+        "57014" | "55006" | "25006" => Fault::Transient,
+        // connection exception
+        code if code.starts_with("08") => Fault::Disconnected,
+        // transaction rollback (serialization failure, deadlock), insufficient resources, system error
+        code if ["40", "53", "58"].iter().any(|class| code.starts_with(class)) => Fault::Transient,
+        _ => Fault::Permanent,
+    }
+}

@@ -1,0 +1,6 @@
+CREATE TABLE IF NOT EXISTS processed_messages (
+  consumer     text NOT NULL,
+  message_id   text NOT NULL,
+  processed_at text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
+  PRIMARY KEY (consumer, message_id)
+) WITHOUT ROWID;

@@ -1,0 +1,199 @@
+use sqlx::pool::PoolConnection;
+use sqlx::{Pool, Transaction};
+
+use crate::Error;
+use crate::backend::{self, Backend, BoxFuture};
+use crate::error::Step;
+
+/// Where a delivery's transaction comes from: it stands where the handler declares its transaction.
+///
+/// - `&pool` takes one connection for the delivery.
+/// - `&mut connection`, plain or of a pool, uses the one that you hold.
+/// - `&mut transaction` joins a transaction of yours through a savepoint. `Ok` then means that the savepoint is released; the effect
+///   is there once you commit, preferably with [`commit`](crate::commit), which notices a transaction that is dead.
+/// - [`Unprepared`] around any of these leaves no prepared statement behind.
+///
+/// A delivery that is cancelled while it begins on a plain `&mut connection` may leave that connection with an open, empty
+/// transaction, and the library has no way to close what it borrows: the next delivery on it is unharmed, but drop the connection before
+/// you use it for anything else. Pools and transactions of yours stay clean.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot take its transaction from `{Self}`",
+    label = "expected `&pool`, `&mut connection` or `&mut transaction`",
+    note = "a pool is lent: pass `&pool`; a connection or a transaction is lent for writing: pass `&mut connection` or `&mut transaction`",
+    note = "the database must be the one that the handler's transaction parameter names, and the feature of its name (`postgres`, `mysql`, `sqlite`) enabled"
+)]
+pub trait Source<'c>: Send {
+    /// The database.
+    type Database: Backend;
+
+    /// Takes the connection.
+    #[doc(hidden)]
+    fn lease(self) -> BoxFuture<'c, Result<Lease<'c, Self::Database>, Error>>;
+}
+
+impl<'c, DB: Backend> Source<'c> for &Pool<DB> {
+    type Database = DB;
+
+    fn lease(self) -> BoxFuture<'c, Result<Lease<'c, DB>, Error>> {
+        let connection = self.acquire();
+        Box::pin(async move {
+            let connection = connection.await.map_err(Error::database(Step::Acquire))?;
+            Ok(Lease::new(Connection::Pooled(connection)))
+        })
+    }
+}
+
+impl<'c, DB: Backend> Source<'c> for &'c mut PoolConnection<DB> {
+    type Database = DB;
+
+    fn lease(self) -> BoxFuture<'c, Result<Lease<'c, DB>, Error>> {
+        ready(Lease::new(Connection::HeldOfPool(self)))
+    }
+}
+
+impl<'c, DB: Backend> Source<'c> for &'c mut Transaction<'_, DB> {
+    type Database = DB;
+
+    fn lease(self) -> BoxFuture<'c, Result<Lease<'c, DB>, Error>> {
+        let mut lease = Lease::new(Connection::Held(&mut **self));
+        lease.joins = true;
+        ready(lease)
+    }
+}
+
+macro_rules! connections {
+    ($($feature:literal $database:ident $connection:ident)*) => {$(
+        #[cfg(feature = $feature)]
+        impl<'c> Source<'c> for &'c mut sqlx::$connection {
+            type Database = sqlx::$database;
+
+            fn lease(self) -> BoxFuture<'c, Result<Lease<'c, sqlx::$database>, Error>> {
+                ready(Lease::new(Connection::Held(self)))
+            }
+        }
+    )*};
+}
+
+connections! {
+    "postgres" Postgres PgConnection
+    "mysql" MySql MySqlConnection
+    "sqlite" Sqlite SqliteConnection
+}
+
+fn ready<DB: Backend>(lease: Lease<'_, DB>) -> BoxFuture<'_, Result<Lease<'_, DB>, Error>> {
+    Box::pin(std::future::ready(Ok(lease)))
+}
+
+/// A source whose claim is not kept as a prepared statement, for a pooler in transaction mode that does not know them (pgbouncer before
+/// 1.21). The statements of the handler need `.persistent(false)` for themselves.
+///
+/// ```no_run
+/// # #[cfg(feature = "sqlite")]
+/// # async fn example(pool: &sqlx::SqlitePool) -> Result<(), idem_runtime::Error> {
+/// let claimed = idem_runtime::claim(idem_runtime::Unprepared(pool), "billing", "evt-1").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Unprepared<S>(
+    /// The source.
+    pub S,
+);
+
+impl<'c, S: Source<'c>> Source<'c> for Unprepared<S> {
+    type Database = S::Database;
+
+    fn lease(self) -> BoxFuture<'c, Result<Lease<'c, S::Database>, Error>> {
+        let lease = self.0.lease();
+        Box::pin(async move {
+            let mut lease = lease.await?;
+            lease.persistent = false;
+            Ok(lease)
+        })
+    }
+}
+
+/// One connection for one delivery, and what has to happen to it when the delivery is dropped at any point.
+#[doc(hidden)]
+pub struct Lease<'c, DB: Backend> {
+    connection: Connection<'c, DB>,
+    pub(crate) guard: Guard,
+    /// Whether there is an outer transaction to join.
+    pub(crate) joins: bool,
+    pub(crate) persistent: bool,
+}
+
+enum Connection<'c, DB: Backend> {
+    Pooled(PoolConnection<DB>),
+    HeldOfPool(&'c mut PoolConnection<DB>),
+    Held(&'c mut DB::Connection),
+}
+
+/// What the drop of a [`Lease`] does.
+#[derive(Default)]
+pub(crate) struct Guard {
+    /// Close the connection instead of returning it to its pool: its state is unknown.
+    pub(crate) close: bool,
+    /// Roll back so many levels of sqlx's depth.
+    pub(crate) levels: usize,
+}
+
+impl Guard {
+    pub(crate) const CLOSE: Self = Self {
+        close: true,
+        levels: 0,
+    };
+}
+
+impl<'c, DB: Backend> Lease<'c, DB> {
+    fn new(connection: Connection<'c, DB>) -> Self {
+        Self {
+            connection,
+            guard: Guard::default(),
+            joins: false,
+            persistent: true,
+        }
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut DB::Connection {
+        self.split().0
+    }
+
+    pub(crate) fn connection_ref(&self) -> &DB::Connection {
+        match &self.connection {
+            Connection::Pooled(connection) => connection,
+            Connection::HeldOfPool(connection) => connection,
+            Connection::Held(connection) => connection,
+        }
+    }
+
+    pub(crate) fn split(&mut self) -> (&mut DB::Connection, &mut Guard) {
+        let connection = match &mut self.connection {
+            Connection::Pooled(connection) => &mut **connection,
+            Connection::HeldOfPool(connection) => connection,
+            Connection::Held(connection) => connection,
+        };
+        (connection, &mut self.guard)
+    }
+
+    pub(crate) fn returns_to_pool(&self) -> bool {
+        matches!(self.connection, Connection::Pooled(_))
+    }
+}
+
+impl<DB: Backend> Drop for Lease<'_, DB> {
+    fn drop(&mut self) {
+        if self.guard.close {
+            match &mut self.connection {
+                Connection::Pooled(connection) => connection.close_on_drop(),
+                Connection::HeldOfPool(connection) => connection.close_on_drop(),
+                Connection::Held(_) => {}
+            }
+            return;
+        }
+        let levels = self.guard.levels;
+        for _ in 0..levels {
+            backend::start_rollback::<DB>(self.connection());
+        }
+    }
+}

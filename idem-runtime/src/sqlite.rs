@@ -1,0 +1,89 @@
+use sqlx::error::DatabaseError;
+use sqlx::sqlite::SqliteError;
+use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
+
+use crate::backend::{self, BoxFuture, Dialect, Fault};
+
+const CLAIM: &str =
+    "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) ON CONFLICT DO NOTHING";
+
+impl Dialect for Sqlite {
+    /// IMMEDIATE, since a transaction that begins as a reader and then writes fails at once with `SQLITE_BUSY_SNAPSHOT` when another
+    /// has written in between: <https://www.sqlite.org/lang_transaction.html>. The savepoint is the seal: some errors roll the
+    /// transaction back, and the savepoint with it.
+    const BEGIN: &'static str = "BEGIN IMMEDIATE; SAVEPOINT idem_seal";
+
+    /// sqlx's worker thread rolls a BEGIN back when nobody takes its answer.
+    const BEGIN_SURVIVES_CANCELLATION: bool = true;
+
+    fn insert<'a>(
+        conn: &'a mut SqliteConnection,
+        consumer: &'a str,
+        key: &'a str,
+        persistent: bool,
+    ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
+        Box::pin(async move {
+            let done = sqlx::query(CLAIM)
+                .persistent(persistent)
+                .bind(consumer)
+                .bind(key)
+                .execute(conn)
+                .await?;
+            Ok(done.rows_affected() == 1)
+        })
+    }
+
+    fn seal_and_commit(
+        conn: &mut SqliteConnection,
+        _: bool,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            sqlx::raw_sql("RELEASE SAVEPOINT idem_seal")
+                .execute(&mut *conn)
+                .await?;
+            backend::commit::<Self>(conn).await
+        })
+    }
+
+    fn savepoint(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(backend::begin::<Self>(conn, None))
+    }
+
+    /// Two savepoints: when [`Transaction::begin`] is dropped half-way it rolls one level back too many, and that level must be ours.
+    fn nested(
+        conn: &mut SqliteConnection,
+    ) -> BoxFuture<'_, Result<(Transaction<'_, Self>, usize), sqlx::Error>> {
+        Box::pin(async move {
+            Self::savepoint(conn).await?;
+            Ok((Transaction::begin(conn, None).await?, 1))
+        })
+    }
+
+    fn settle(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(conn.ping())
+    }
+
+    fn migrate(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            sqlx::raw_sql(crate::schema::sql::SQLITE)
+                .execute(conn)
+                .await
+                .map(drop)
+        })
+    }
+}
+
+/// The primary code is the low byte of the extended one: <https://www.sqlite.org/rescode.html>
+pub(crate) fn fault(error: &SqliteError) -> Fault {
+    let code: i32 = error
+        .code()
+        .and_then(|code| code.parse().ok())
+        .unwrap_or_default();
+    match code & 0xff {
+        // SQLITE_ERROR: no such table, no such savepoint, no transaction is active
+        1 => Fault::NoTableOrTransaction,
+        // BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL, PROTOCOL
+        5 | 6 | 7 | 9 | 10 | 13 | 15 => Fault::Transient,
+        _ => Fault::Permanent,
+    }
+}

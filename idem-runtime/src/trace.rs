@@ -1,0 +1,117 @@
+//! One span per delivery, with the feature `tracing`; without it, nothing.
+
+#[cfg(feature = "tracing")]
+mod with_tracing {
+    use std::time::Instant;
+
+    use tracing::field::Empty;
+    use tracing::{Instrument, instrument::Instrumented};
+
+    use crate::key::EncodedKey;
+
+    pub(crate) struct Span {
+        span: SharedSpan,
+        started: Instant,
+        ended: bool,
+    }
+
+    /// The same span, for a part of the delivery.
+    #[derive(Clone)]
+    pub struct SharedSpan(tracing::Span);
+
+    impl Span {
+        pub(crate) fn new(consumer: &str, key: &EncodedKey) -> Self {
+            let key = key.as_str();
+            let span = tracing::info_span!(
+                "delivery",
+                consumer,
+                key,
+                outcome = Empty,
+                duration_ms = Empty
+            );
+            Self {
+                span: SharedSpan(span),
+                started: Instant::now(),
+                ended: false,
+            }
+        }
+
+        pub(crate) fn share(&self) -> SharedSpan {
+            self.span.clone()
+        }
+
+        pub(crate) fn within<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+            self.span.within(future)
+        }
+
+        pub(crate) fn end(mut self, outcome: &'static str) {
+            self.record(outcome);
+            if outcome == "duplicate" {
+                tracing::debug!(parent: &self.span.0, "duplicate delivery: an earlier one has committed");
+            }
+        }
+
+        fn record(&mut self, outcome: &'static str) {
+            self.ended = true;
+            self.span.0.record("outcome", outcome);
+            let duration = self.started.elapsed().as_secs_f64() * 1000.0;
+            self.span.0.record("duration_ms", duration);
+        }
+    }
+
+    impl SharedSpan {
+        pub fn within<F: Future>(&self, future: F) -> Instrumented<F> {
+            future.instrument(self.0.clone())
+        }
+    }
+
+    impl Drop for Span {
+        fn drop(&mut self) {
+            if !self.ended {
+                self.record(if std::thread::panicking() {
+                    "panicked"
+                } else {
+                    "cancelled"
+                });
+            }
+        }
+    }
+}
+
+#[cfg(feature = "tracing")]
+pub(crate) use with_tracing::{SharedSpan, Span};
+
+#[cfg(not(feature = "tracing"))]
+mod without_tracing {
+    use crate::key::EncodedKey;
+
+    pub(crate) struct Span;
+    pub struct SharedSpan;
+
+    #[expect(clippy::unused_self, reason = "the shape of the traced span")]
+    impl Span {
+        pub(crate) fn new(_: &str, _: &EncodedKey) -> Self {
+            Self
+        }
+
+        pub(crate) fn share(&self) -> SharedSpan {
+            SharedSpan
+        }
+
+        pub(crate) fn within<F>(&self, future: F) -> F {
+            future
+        }
+
+        pub(crate) fn end(self, _: &'static str) {}
+    }
+
+    #[expect(clippy::unused_self, reason = "the shape of the traced span")]
+    impl SharedSpan {
+        pub fn within<F>(&self, future: F) -> F {
+            future
+        }
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) use without_tracing::{SharedSpan, Span};

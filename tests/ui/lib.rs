@@ -1,0 +1,1 @@
+//! Nothing: the cases are beside this file, and `ui.rs` runs them.
