@@ -298,11 +298,7 @@ async fn seal_and_commit<DB: Backend>(conn: &mut DB::Connection, open: Open) -> 
 
 /// Rolls back and waits for it, since a rollback that is left to the drop needs an async runtime to go out. A connection on which it
 /// fails is closed.
-pub(crate) async fn abandon<DB: Backend>(
-    conn: &mut DB::Connection,
-    guard: &mut Guard,
-    open: Open,
-) {
+pub(crate) async fn abandon<DB: Backend>(conn: &mut DB::Connection, guard: &mut Guard, open: Open) {
     while backend::depth::<DB>(conn) > open.outer {
         if backend::rollback::<DB>(conn).await.is_err() {
             *guard = Guard::CLOSE;

@@ -100,7 +100,7 @@ impl Error {
     /// so, let the broker redeliver; if not, send it to the dead letters.
     ///
     /// Decided by type and by the database's code (SQLSTATE, errno), never by a message's text.
-    #[must_use] 
+    #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             Error::InvalidKey(_) | Error::InvalidConsumer(_) | Error::Aborted(_) => false,
@@ -138,7 +138,7 @@ impl Error {
             Fault::Aborted => Error::Aborted(error),
             Fault::NoTableOrTransaction | Fault::NoTransaction => {
                 Error::TransactionLost(Some(error))
-            },
+            }
             Fault::Disconnected => Error::CommitUnknown(error),
             _ => Error::database(Step::Commit)(error),
         }

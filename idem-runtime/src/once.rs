@@ -60,7 +60,9 @@ where
 
 /// An async closure whose future has a name, so that it can be required to be `Send`. Implemented for every async closure and every
 /// function that returns a future; there is no need to name or implement it.
-pub trait AsyncFunc<A, R>: AsyncFnOnce(A) -> R + FnOnce(A) -> <Self as AsyncFunc<A, R>>::Fut {
+pub trait AsyncFunc<A, R>:
+    AsyncFnOnce(A) -> R + FnOnce(A) -> <Self as AsyncFunc<A, R>>::Fut
+{
     /// The closure's future.
     type Fut: Future<Output = R>;
 }

@@ -58,9 +58,9 @@ impl Dialect for Postgres {
     }
 
     fn savepoint(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(ForgottenWhenDropped::new(Box::pin(
-            backend::begin::<Self>(conn, None),
-        )))
+        Box::pin(ForgottenWhenDropped::new(Box::pin(backend::begin::<Self>(
+            conn, None,
+        ))))
     }
 
     fn nested(
@@ -105,7 +105,12 @@ pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
         // connection exception
         code if code.starts_with("08") => Fault::Disconnected,
         // transaction rollback (serialization failure, deadlock), insufficient resources, system error
-        code if ["40", "53", "58"].iter().any(|class| code.starts_with(class)) => Fault::Transient,
+        code if ["40", "53", "58"]
+            .iter()
+            .any(|class| code.starts_with(class)) =>
+        {
+            Fault::Transient
+        }
         _ => Fault::Permanent,
     }
 }

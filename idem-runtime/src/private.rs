@@ -5,11 +5,11 @@ use sqlx::Transaction;
 pub use core::option::Option;
 pub use core::result::Result;
 
+use crate::backend::Backend;
+use crate::claim::{self, Open};
 pub use crate::key::EncodedKey;
 pub use crate::outcome::Outcome;
 pub use crate::source::Source;
-use crate::backend::Backend;
-use crate::claim::{self, Open};
 use crate::source::{Guard, Lease};
 use crate::trace::{SharedSpan, Span};
 use crate::{Error, Key};

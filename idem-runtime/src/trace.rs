@@ -10,7 +10,7 @@ mod with_tracing {
     use crate::key::EncodedKey;
 
     pub(crate) struct Span {
-        span: SharedSpan,
+        shared: SharedSpan,
         started: Instant,
         ended: bool,
     }
@@ -30,32 +30,35 @@ mod with_tracing {
                 duration_ms = Empty
             );
             Self {
-                span: SharedSpan(span),
+                shared: SharedSpan(span),
                 started: Instant::now(),
                 ended: false,
             }
         }
 
         pub(crate) fn share(&self) -> SharedSpan {
-            self.span.clone()
+            self.shared.clone()
         }
 
-        pub(crate) fn within<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
-            self.span.within(future)
+        pub(crate) fn within<F: Future>(
+            &self,
+            future: F,
+        ) -> impl Future<Output = F::Output> + use<F> {
+            self.shared.within(future)
         }
 
         pub(crate) fn end(mut self, outcome: &'static str) {
             self.record(outcome);
             if outcome == "duplicate" {
-                tracing::debug!(parent: &self.span.0, "duplicate delivery: an earlier one has committed");
+                tracing::debug!(parent: &self.shared.0, "duplicate delivery: an earlier one has committed");
             }
         }
 
         fn record(&mut self, outcome: &'static str) {
             self.ended = true;
-            self.span.0.record("outcome", outcome);
+            self.shared.0.record("outcome", outcome);
             let duration = self.started.elapsed().as_secs_f64() * 1000.0;
-            self.span.0.record("duration_ms", duration);
+            self.shared.0.record("duration_ms", duration);
         }
     }
 

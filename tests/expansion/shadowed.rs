@@ -1,0 +1,73 @@
+//! A module in which the usual names mean something else.
+
+use sqlx::SqliteConnection;
+
+struct Result;
+struct Option;
+struct Some;
+struct None;
+struct Ok;
+struct Err;
+struct Box;
+struct Send;
+struct Future;
+struct From;
+struct Into;
+struct Outcome;
+struct Source;
+mod core {}
+mod std {}
+mod alloc {}
+mod idem {}
+mod sqlx {
+    pub(super) use ::sqlx::*;
+}
+
+struct Event {
+    key: u32,
+    slot: u32,
+    delivery: u32,
+}
+
+macro_rules! matches {
+    () => {};
+}
+macro_rules! panic {
+    () => {};
+}
+
+/// Its parameters are called as the expansion's own variables are.
+#[::idem::idempotent(key = "(key, slot, delivery)", consumer = "shadowed")]
+async fn shadowed(
+    source: &mut SqliteConnection,
+    Event {
+        key,
+        slot,
+        delivery,
+    }: Event,
+    span: u32,
+    result: u32,
+    outcome: u32,
+) -> ::core::result::Result<u32, sqlx::Error> {
+    sqlx::query("INSERT INTO effects VALUES (1)")
+        .execute(source)
+        .await?;
+    ::core::result::Result::Ok(key + slot + delivery + span + result + outcome)
+}
+
+#[tokio::test]
+async fn shadowed_names_do_not_matter() {
+    let _ = (
+        Result, Option, Some, None, Ok, Err, Box, Send, Future, From, Into, Outcome, Source,
+    );
+    matches!();
+    panic!();
+    let pool = super::handlers::pool().await;
+    let event = Event {
+        key: 1,
+        slot: 2,
+        delivery: 3,
+    };
+    let outcome = shadowed(&pool, event, 4, 5, 6).await.expect("no fault");
+    assert_eq!(outcome, ::idem::Outcome::Processed(21));
+}
