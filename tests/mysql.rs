@@ -1,1 +1,19 @@
-//! draft
+//! The contract on `MariaDB`, and what is particular to it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod contract;
+
+mod db {
+    pub(crate) use sqlx::{MySql as Db, MySqlConnection as Conn};
+
+    pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
+    pub(crate) const EFFECTS_OF: &str = "SELECT count(*) FROM effects WHERE message = ?";
+    pub(crate) const EFFECTS: &str =
+        "CREATE TABLE effects (message varbinary(2000) NOT NULL) ENGINE = InnoDB";
+    pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
+}

@@ -1,1 +1,18 @@
-//! draft
+//! The contract on `PostgreSQL`, and what is particular to it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod contract;
+
+mod db {
+    pub(crate) use sqlx::{PgConnection as Conn, Postgres as Db};
+
+    pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES ($1)";
+    pub(crate) const EFFECTS_OF: &str = "SELECT count(*) FROM effects WHERE message = $1";
+    pub(crate) const EFFECTS: &str = "CREATE TABLE effects (message text NOT NULL)";
+    pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
+}

@@ -167,7 +167,7 @@ pub async fn commit<DB: Backend>(mut transaction: Transaction<'_, DB>) -> Result
         .await
         .map_err(Error::at_commit)?;
     if backend::depth::<DB>(&transaction) == 0 {
-        return Err(Error::TransactionLost(None));
+        return Err(Error::transaction_lost());
     }
     DB::seal(&mut transaction).await.map_err(Error::at_commit)?;
     transaction.commit().await.map_err(Error::at_commit)
@@ -239,7 +239,7 @@ async fn outer<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<(usize, bool), 
     }
     let outer = backend::depth::<DB>(conn);
     if lease.joins && outer == 0 {
-        return Err(Error::TransactionLost(None));
+        return Err(Error::transaction_lost());
     }
     Ok((outer, lease.returns_to_pool()))
 }
@@ -280,7 +280,7 @@ async fn seal_and_commit<DB: Backend>(conn: &mut DB::Connection, open: Open) -> 
     DB::settle(conn).await.map_err(Error::at_commit)?;
     // A nested begin() that was cancelled has rolled everything back; one that was forgotten would be committed in place of ours.
     if backend::depth::<DB>(conn) != open.depth {
-        return Err(Error::TransactionLost(None));
+        return Err(Error::transaction_lost());
     }
     if open.outer == 0 {
         return DB::seal_and_commit(conn, open.returns_to_pool)

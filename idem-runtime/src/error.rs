@@ -21,7 +21,7 @@ pub enum Error {
     #[error(
         "the table `processed_messages` is missing or out of date; run `idem::migrate(&pool).await?` before the first delivery ({0})"
     )]
-    Schema(#[source] sqlx::Error),
+    Schema(#[source] Cause),
 
     /// Another worker was still processing this message when the database's lock time-out ended the wait. Transient: the redelivery
     /// finds the other worker's verdict.
@@ -46,9 +46,9 @@ pub enum Error {
     /// handler again, or finds the claim if that was committed. What the handler wrote *after* the transaction had ended was
     /// committed statement by statement, which no library can undo.
     #[error(
-        "the delivery's transaction had ended before the handler returned Ok; return every database error with `?`, do not drop a nested `begin()` half-way, and run no COMMIT, ROLLBACK or DDL in a handler"
+        "the delivery's transaction had ended before the handler returned Ok; return every database error with `?`, do not drop a nested `begin()` half-way, and run no COMMIT, ROLLBACK or DDL in a handler ({0})"
     )]
-    TransactionLost(#[source] Option<sqlx::Error>),
+    TransactionLost(#[source] Cause),
 
     /// The connection failed while COMMIT was under way, so that it is unknown whether the effect is there. Transient: the next
     /// delivery either finds the claim or processes the message.
@@ -95,6 +95,28 @@ impl std::fmt::Display for Step {
     }
 }
 
+/// Why the table of claims or the transaction was not there, with the database's error if there was one.
+///
+/// It stands in the chain of sources for errors whose verdict differs from what the database's error alone would say, so that
+/// [`is_transient`] finds it also behind `#[error(transparent)]`.
+#[derive(Debug)]
+pub struct Cause(Option<sqlx::Error>);
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Some(error) => error.fmt(f),
+            None => f.write_str("the connection is no longer in the transaction"),
+        }
+    }
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.as_ref().map(|error| error as _)
+    }
+}
+
 impl Error {
     /// Whether the same message may succeed when it is delivered again, with nothing about the message or the handler changed. If
     /// so, let the broker redeliver; if not, send it to the dead letters.
@@ -112,6 +134,10 @@ impl Error {
         }
     }
 
+    pub(crate) fn transaction_lost() -> Error {
+        Error::TransactionLost(Cause(None))
+    }
+
     pub(crate) fn database(step: Step) -> impl FnOnce(sqlx::Error) -> Error {
         move |source| Error::Database { step, source }
     }
@@ -125,7 +151,7 @@ impl Error {
 
     pub(crate) fn at_claim(error: sqlx::Error) -> Error {
         match backend::fault(&error) {
-            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(error),
+            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(Cause(Some(error))),
             Fault::LockTimeout => Error::InFlight(error),
             Fault::Aborted => Error::Aborted(error),
             _ => Error::database(Step::Claim)(error),
@@ -137,7 +163,7 @@ impl Error {
         match backend::fault(&error) {
             Fault::Aborted => Error::Aborted(error),
             Fault::NoTableOrTransaction | Fault::NoTransaction => {
-                Error::TransactionLost(Some(error))
+                Error::TransactionLost(Cause(Some(error)))
             }
             Fault::Disconnected => Error::CommitUnknown(error),
             _ => Error::database(Step::Commit)(error),
@@ -159,6 +185,10 @@ pub fn is_transient(error: &(dyn std::error::Error + 'static)) -> bool {
     // Ours first: as a `sqlx::Error` it stands wrapped in one that means something else.
     if let Some(error) = chain().find_map(|error| error.downcast_ref::<Error>()) {
         return error.is_transient();
+    }
+    // `#[error(transparent)]` passes our sources on and leaves us out of the chain.
+    if chain().any(|error| error.is::<Cause>()) {
+        return true;
     }
     chain()
         .find_map(|error| error.downcast_ref::<sqlx::Error>())
@@ -201,11 +231,19 @@ mod tests {
             #[error("no such account")]
             NoAccount,
         }
-        let lost = || Error::TransactionLost(None);
+        #[derive(Debug, thiserror::Error)]
+        #[error(transparent)]
+        struct Transparent(#[from] Error);
+
+        let lost = || Error::transaction_lost();
         let empty = || Error::InvalidKey(InvalidKey::Empty { part: 1 });
         assert!(is_transient(&Mine::from(lost())));
         assert!(!is_transient(&Mine::from(empty())));
         assert!(!is_transient(&Mine::NoAccount));
+        assert!(is_transient(&Transparent(lost())));
+        assert!(!is_transient(&Transparent(empty())));
+        let missing = Error::Schema(Cause(Some(sqlx::Error::RowNotFound)));
+        assert!(is_transient(&Transparent(missing)));
         assert!(is_transient(&sqlx::Error::from(lost())));
         assert!(!is_transient(&sqlx::Error::from(empty())));
         assert!(is_transient(&sqlx::Error::from(Error::CommitUnknown(

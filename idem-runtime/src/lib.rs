@@ -26,7 +26,7 @@ mod sqlite;
 pub use backend::Backend;
 pub use claim::{Claim, Claimed, claim, commit};
 pub use consumer::{InvalidConsumer, MAX_CONSUMER_BYTES};
-pub use error::{Error, is_transient};
+pub use error::{Cause, Error, Step, is_transient};
 pub use key::{InvalidKey, KafkaKey, Key, KeyWriter, MAX_KEY_BYTES};
 pub use once::{AsyncFunc, once};
 pub use outcome::Outcome;

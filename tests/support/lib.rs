@@ -1,1 +1,15 @@
-//! draft
+//! What the suites share: databases of their own, a way to drop a future half-way, and a proxy that counts and cuts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
+mod cancel;
+mod fixture;
+mod proxy;
+
+pub use cancel::{cancelled_after, poll_times};
+pub use fixture::{Fixture, Server};
+pub use proxy::{Proxy, Wire};

@@ -1,0 +1,188 @@
+//! The promises P1 to P11, written once and run on each database. A test's name begins with the promise it proves.
+
+mod deliver;
+mod keys;
+
+mod schema;
+
+use idem::{Claimed, Outcome, idempotent};
+use idem_tests::Fixture;
+use sqlx::{Pool, Transaction};
+
+use crate::db::{self, Conn, Db};
+
+/// What a handler of the contract returns as its error.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fail {
+    #[error(transparent)]
+    Delivery(#[from] idem::Error),
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+    /// The body's own verdict.
+    #[error("refused")]
+    Refused,
+}
+
+impl Fail {
+    pub(crate) fn is_transient(&self) -> bool {
+        idem::is_transient(self)
+    }
+}
+
+/// What the body does after its effect.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Body {
+    Succeeds,
+    Fails,
+    Panics,
+    ReturnsEarly,
+}
+
+impl Body {
+    fn end(self) -> Result<u64, Fail> {
+        match self {
+            Body::Succeeds | Body::ReturnsEarly => Ok(7),
+            Body::Fails => Err(Fail::Refused),
+            Body::Panics => panic!("the body panics"),
+        }
+    }
+}
+
+pub(crate) async fn effect(conn: &mut Conn, message: &str) -> Result<(), sqlx::Error> {
+    sqlx::query(db::EFFECT)
+        .bind(message)
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
+#[idempotent(key = "message", consumer = "billing")]
+pub(crate) async fn on_connection(
+    #[tx] tx: &mut Conn,
+    message: &str,
+    body: Body,
+) -> Result<u64, Fail> {
+    effect(tx, message).await?;
+    if body == Body::ReturnsEarly {
+        return Ok(7);
+    }
+    body.end()
+}
+
+#[idempotent(key = "message", consumer = "billing")]
+pub(crate) async fn on_transaction(
+    tx: &mut Transaction<'_, Db>,
+    message: &str,
+    body: Body,
+) -> Result<u64, Fail> {
+    effect(tx, message).await?;
+    body.end()
+}
+
+/// The ways to write a handler; the promises are the same.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Form {
+    /// The attribute over `&mut Connection`.
+    Connection,
+    /// The attribute over `&mut Transaction`.
+    Transaction,
+    /// `idem::once`.
+    Once,
+    /// `idem::claim`.
+    Claim,
+}
+
+pub(crate) const FORMS: [Form; 4] = [Form::Connection, Form::Transaction, Form::Once, Form::Claim];
+
+/// Delivers the message to a handler of this form, which has one effect.
+pub(crate) async fn deliver<'c>(
+    form: Form,
+    source: impl idem::Source<'c, Database = Db>,
+    message: &str,
+    body: Body,
+) -> Result<Outcome<u64>, Fail> {
+    match form {
+        Form::Connection => on_connection(source, message, body).await,
+        Form::Transaction => on_transaction(source, message, body).await,
+        Form::Once => {
+            idem::once(source, "billing", message, async |tx: &mut Conn| {
+                effect(tx, message).await?;
+                body.end()
+            })
+            .await
+        }
+        Form::Claim => match idem::claim(source, "billing", message).await? {
+            Claimed::Duplicate => Ok(Outcome::Duplicate),
+            Claimed::Fresh(mut claim) => {
+                effect(&mut claim, message).await?;
+                match body.end() {
+                    Ok(value) => {
+                        claim.commit().await?;
+                        Ok(Outcome::Processed(value))
+                    }
+                    Err(error) => {
+                        claim.rollback().await;
+                        Err(error)
+                    }
+                }
+            }
+        },
+    }
+}
+
+/// A database with the table of claims and one for effects.
+pub(crate) struct Test {
+    pub(crate) fixture: Fixture<Db>,
+    pub(crate) pool: Pool<Db>,
+}
+
+impl Test {
+    pub(crate) async fn new(connections: u32) -> Self {
+        let fixture = Fixture::new().await;
+        let pool = fixture.pool(connections).await;
+        idem::migrate(&pool).await.expect("the table of claims");
+        sqlx::raw_sql(db::EFFECTS)
+            .execute(&pool)
+            .await
+            .expect("the table of effects");
+        Self { fixture, pool }
+    }
+
+    /// How often the message had its effect, as another connection sees it.
+    pub(crate) async fn effects_of(&self, message: &str) -> i64 {
+        let other = self.fixture.pool(1).await;
+        let count = sqlx::query_scalar(db::EFFECTS_OF)
+            .bind(message)
+            .fetch_one(&other)
+            .await
+            .expect("a count");
+        other.close().await;
+        count
+    }
+
+    /// How many claims there are, as another connection sees it.
+    pub(crate) async fn claims(&self) -> i64 {
+        let other = self.fixture.pool(1).await;
+        let count = sqlx::query_scalar(db::CLAIMS)
+            .fetch_one(&other)
+            .await
+            .expect("a count");
+        other.close().await;
+        count
+    }
+
+    /// Proves that every connection of the pool is outside a transaction: what is written on it is there for others at once.
+    pub(crate) async fn assert_pool_is_clean(&self, what: &str) {
+        let size = self.pool.options().get_max_connections();
+        let mut held = Vec::new();
+        for index in 0..size {
+            let mut conn = self.pool.acquire().await.expect("a connection");
+            let probe = format!("probe {index} {}", uuid::Uuid::new_v4());
+            effect(&mut conn, &probe)
+                .await
+                .expect("a usable connection");
+            assert_eq!(self.effects_of(&probe).await, 1, "{what}: autocommit");
+            held.push(conn);
+        }
+    }
+}

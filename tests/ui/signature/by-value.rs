@@ -1,0 +1,20 @@
+use idem::idempotent;
+use sqlx::{Postgres, Transaction};
+
+struct OrderPaid {
+    id: String,
+    account: i64,
+    amount: i64,
+}
+
+#[idempotent(key = "event.id", consumer = "billing")]
+async fn add_credits(mut tx: Transaction<'_, Postgres>, event: &OrderPaid) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE accounts SET credits = credits + $1 WHERE id = $2")
+        .bind(event.amount)
+        .bind(event.account)
+        .execute(&mut *tx)
+        .await?;
+    tx.commit().await
+}
+
+fn main() {}

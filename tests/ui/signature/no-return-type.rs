@@ -1,0 +1,15 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct OrderPaid {
+    id: String,
+    account: i64,
+    amount: i64,
+}
+
+#[idempotent(key = "event.id", consumer = "billing")]
+async fn add_credits(tx: &mut PgConnection, event: &OrderPaid) {
+    let _ = (tx, event.amount);
+}
+
+fn main() {}

@@ -1,0 +1,25 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct OrderPaid {
+    id: String,
+    account: i64,
+    amount: i64,
+}
+
+#[idempotent(key = "event.id", consumer = "billing")]
+async fn add_credits(
+    tx: &mut PgConnection,
+    audit: &mut PgConnection,
+    event: &OrderPaid,
+) -> Result<(), sqlx::Error> {
+    let _ = audit;
+    sqlx::query("UPDATE accounts SET credits = credits + $1 WHERE id = $2")
+        .bind(event.amount)
+        .bind(event.account)
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+fn main() {}

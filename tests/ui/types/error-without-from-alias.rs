@@ -1,0 +1,28 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct OrderPaid {
+    id: String,
+    account: i64,
+    amount: i64,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum BillingError {
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+type Answer = Result<(), BillingError>;
+
+#[idempotent(key = "event.id", consumer = "billing")]
+async fn add_credits(tx: &mut PgConnection, event: &OrderPaid) -> Answer {
+    sqlx::query("UPDATE accounts SET credits = credits + $1 WHERE id = $2")
+        .bind(event.amount)
+        .bind(event.account)
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+fn main() {}

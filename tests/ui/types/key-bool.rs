@@ -1,0 +1,15 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct OrderPaid {
+    key: bool,
+    amount: i64,
+}
+
+#[idempotent(key = "event.key", consumer = "billing")]
+async fn add_credits(tx: &mut PgConnection, event: &OrderPaid) -> Result<i64, sqlx::Error> {
+    let _ = tx;
+    Ok(event.amount)
+}
+
+fn main() {}
