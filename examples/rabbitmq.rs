@@ -8,7 +8,7 @@
 //! `AMQP_URL`, `DATABASE_URL` and `QUEUE` say where; see `main` for their defaults. To pull the plug at the worst moment, start it with
 //! `ACK_DELAY_MS=10000` and `kill -9` it when it says `committed, not yet acknowledged`.
 
-use std::{env, pin::pin, time::Duration};
+use std::{env, time::Duration};
 
 use anyhow::{Context as _, bail};
 use futures_util::StreamExt as _;
@@ -22,6 +22,7 @@ use lapin::options::{
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 #[derive(serde::Deserialize)]
@@ -213,10 +214,11 @@ async fn main() -> anyhow::Result<()> {
     let mut deliveries = channel
         .basic_consume(queue.as_str().into(), tag, options, FieldTable::default())
         .await?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
     println!("waiting for messages in {queue}");
 
     let mut tasks = JoinSet::new();
-    let mut stop = pin!(tokio::signal::ctrl_c());
     loop {
         tokio::select! {
             // A closed connection ends the process with an error, and its supervisor (systemd, Kubernetes) starts it again. What was
@@ -226,11 +228,12 @@ async fn main() -> anyhow::Result<()> {
                 tasks.spawn(handle(delivery, pool.clone(), ack_delay));
             }
             Some(done) = tasks.join_next() => done??,
-            _ = &mut stop => break,
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
         }
     }
 
-    // Ctrl-C: take no more, finish what is in work, give the rest back. This is politeness; `kill -9` is as safe.
+    // Ctrl-C or SIGTERM: take no more, finish what is in work, give the rest back. This is politeness; `kill -9` is as safe.
     channel
         .basic_cancel(deliveries.tag(), BasicCancelOptions::default())
         .await?;

@@ -28,7 +28,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
 const PAYMENTS: usize = 40;
 const ACCOUNTS: usize = 5;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Longer than the test: whatever is committed while this runs is not acknowledged.
 const NEVER_MS: u64 = 3_600_000;
 
@@ -46,9 +46,7 @@ async fn p2_p3_a_consumer_killed_between_commit_and_ack_has_each_effect_once() {
 async fn scenario(stage: Stage) {
     // The first start creates the tables and the queues, and Ctrl-C ends it.
     let mut first = Consumer::start(&stage, "first", 16, 0);
-    first.wait_for("the subscription", |line| {
-        line.starts_with("waiting for messages")
-    });
+    first.wait_for("the subscription", waiting);
     first.interrupt();
 
     let mut db = stage.database().await;
@@ -91,6 +89,9 @@ async fn scenario(stage: Stage) {
 
     // Two at once finish the work.
     let mut last = ["last a", "last b"].map(|run| Consumer::start(&stage, run, 16, 0));
+    for consumer in &mut last {
+        consumer.wait_for("the subscription", waiting);
+    }
     wait_until_empty(&channel, &stage.name).await;
     for consumer in &mut last {
         let lines = consumer.interrupt();
@@ -153,6 +154,10 @@ async fn scenario(stage: Stage) {
 
 fn payment_id(n: usize) -> String {
     format!("payment-{n:02}")
+}
+
+fn waiting(line: &str) -> bool {
+    line.starts_with("waiting for messages")
 }
 
 fn committed(line: &str) -> Option<&str> {

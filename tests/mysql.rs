@@ -11,9 +11,15 @@ mod contract;
 mod db {
     pub(crate) use sqlx::{MySql as Db, MySqlConnection as Conn};
 
+    /// How its protocol is framed, if it has one.
+    pub(crate) const WIRE: Option<idem_tests::Wire> = Some(idem_tests::Wire::MySql);
+    /// How often every delivery at least waits for an answer.
+    pub(crate) const WAITS: usize = 3;
     pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
     pub(crate) const EFFECTS_OF: &str = "SELECT count(*) FROM effects WHERE message = ?";
     pub(crate) const EFFECTS: &str =
         "CREATE TABLE effects (message varbinary(2000) NOT NULL) ENGINE = InnoDB";
+    pub(crate) const CLAIMS_OF: &str =
+        "SELECT count(*) FROM processed_messages WHERE message_id = ?";
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
 }

@@ -11,8 +11,14 @@ mod contract;
 mod db {
     pub(crate) use sqlx::{Sqlite as Db, SqliteConnection as Conn};
 
+    /// How its protocol is framed, if it has one.
+    pub(crate) const WIRE: Option<idem_tests::Wire> = None;
+    /// How often every delivery at least waits for an answer.
+    pub(crate) const WAITS: usize = 1;
     pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
     pub(crate) const EFFECTS_OF: &str = "SELECT count(*) FROM effects WHERE message = ?";
     pub(crate) const EFFECTS: &str = "CREATE TABLE effects (message text NOT NULL)";
+    pub(crate) const CLAIMS_OF: &str =
+        "SELECT count(*) FROM processed_messages WHERE message_id = ?";
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
 }

@@ -21,6 +21,8 @@ pub(crate) struct Args {
     pub(crate) key: Argument<Expr>,
     pub(crate) consumer: Argument<LitStr>,
     pub(crate) allow_pool: Argument<()>,
+    /// The first value that stands without a name.
+    positional: Option<TokenTree>,
 }
 
 #[derive(Default)]
@@ -75,10 +77,14 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
 impl Args {
     fn parse_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<()> {
         if !input.peek(Ident::peek_any) {
-            let unexpected: TokenTree = input.parse()?;
+            let value: TokenTree = input.parse()?;
+            if matches!(value, TokenTree::Literal(_)) {
+                self.positional.get_or_insert(value);
+                return Ok(());
+            }
             return Err(syn::Error::new_spanned(
-                unexpected,
-                format!("expected an argument by its name, as in `{}`", forms()),
+                value,
+                format!("expected an argument by its name: `{}`", forms()),
             ));
         }
         let name = Ident::parse_any(input)?;
@@ -95,7 +101,7 @@ impl Args {
                 if input.peek(Token![=]) {
                     errors.at(
                         &name,
-                        "`allow_pool` takes no value; write it alone to permit a pool among the parameters, or leave it out",
+                        "`allow_pool` takes no value; write `allow_pool` alone to permit a pool among the parameters, or leave it out",
                     );
                 }
                 self.allow_pool.set(&name, Some(()), errors);
@@ -114,10 +120,7 @@ impl Args {
             ),
             None => errors.at(
                 at,
-                format!(
-                    "there is no argument `{name}`; the arguments are `{}`",
-                    forms()
-                ),
+                format!("there is no argument `{name}`; there are `{}`", forms()),
             ),
         }
         match meant {
@@ -128,28 +131,36 @@ impl Args {
         }
     }
 
-    /// Reports what is missing, in a form that can be pasted: `example` is an expression over a parameter of the handler.
-    pub(crate) fn check_present(&self, example: &str, errors: &mut Errors) {
-        match (self.key.is_missing(), self.consumer.is_missing()) {
-            (true, true) => errors.push(syn::Error::new(
-                Span::call_site(),
-                format!(
-                    "`#[idempotent]` needs to know what identifies a message and who consumes it; write `#[idempotent(key = \"{example}\", consumer = \"billing\")]`"
-                ),
-            )),
-            (true, false) => errors.push(syn::Error::new(
-                Span::call_site(),
-                format!(
-                    "`key` is missing: what is equal in all deliveries of one message and differs between messages; add `key = \"{example}\"`"
-                ),
-            )),
-            (false, true) => errors.push(syn::Error::new(
-                Span::call_site(),
-                "`consumer` is missing: the name under which this handler's messages are remembered, so that another handler can process the same message; add `consumer = \"billing\"`",
-            )),
-            (false, false) => {}
+    /// Reports what is missing, in a form that can be pasted: `example` is an expression over a parameter of the handler, which starts at
+    /// `item`.
+    pub(crate) fn check_present(&self, example: &str, item: Span, errors: &mut Errors) {
+        let (key, consumer) = (self.key.is_missing(), self.consumer.is_missing());
+        if let Some(value) = &self.positional {
+            errors.at(value, positional(value, key, consumer, example));
+            return;
         }
+        let fault = match (key, consumer) {
+            (true, true) => format!(
+                "`#[idempotent]` has to know what identifies a message and who consumes it; write `#[idempotent(key = \"{example}\", consumer = \"billing\")]`"
+            ),
+            (true, false) => format!(
+                "`key` is missing: what is equal in all deliveries of one message and differs between messages; add `key = \"{example}\"`"
+            ),
+            (false, true) => "`consumer` is missing: the name under which this handler remembers its messages, so that other handlers may process them too; add `consumer = \"billing\"`".to_owned(),
+            (false, false) => return,
+        };
+        errors.at_attribute(item, fault);
     }
+}
+
+/// The advice for a value without a name, which is most likely meant for what is missing.
+fn positional(value: &TokenTree, key: bool, consumer: bool, example: &str) -> String {
+    let form = match (key, consumer) {
+        (true, false) => format!("`key = {value}`"),
+        (false, true) => format!("`consumer = {value}`"),
+        _ => format!("`key = \"{example}\", consumer = \"billing\"`"),
+    };
+    format!("every argument has a name, so that key and consumer are not confused; write {form}")
 }
 
 fn forms() -> String {
@@ -163,12 +174,18 @@ fn value(input: ParseStream<'_>, name: &Ident, errors: &mut Errors) -> Option<Ex
         .find(|(argument, _)| name == argument)
         .map_or("", |(_, form)| form);
     if !input.peek(Token![=]) {
-        errors.at(name, format!("`{name}` takes a value: write `{form}`"));
+        errors.at(
+            name,
+            format!("`{name}` takes its value after `=`; write `{form}`"),
+        );
         return None;
     }
     let equals: Token![=] = input.parse().ok()?;
     if input.is_empty() || input.peek(Token![,]) {
-        errors.at(equals, format!("the value is missing: write `{form}`"));
+        errors.at(
+            equals,
+            format!("the value of `{name}` is missing; write `{form}`"),
+        );
         return None;
     }
     match input.parse() {
@@ -176,7 +193,7 @@ fn value(input: ParseStream<'_>, name: &Ident, errors: &mut Errors) -> Option<Ex
         Err(error) => {
             errors.push(syn::Error::new(
                 error.span(),
-                format!("`{name}` is not an expression ({error}): write `{form}`"),
+                format!("`{name}` is not an expression ({error}); write `{form}`"),
             ));
             None
         }
@@ -195,7 +212,7 @@ fn key(value: Expr, errors: &mut Errors) -> Option<Expr> {
     if text.value().trim().is_empty() {
         errors.at(
             text,
-            "the key is empty; name what identifies a message, as in `key = \"event.id\"`",
+            "the key is empty, and every message would be the same; name what identifies a message, as in `key = \"event.id\"`",
         );
         return None;
     }
@@ -204,9 +221,7 @@ fn key(value: Expr, errors: &mut Errors) -> Option<Expr> {
         Err(error) => {
             errors.at(
                 text,
-                format!(
-                    "the key is not an expression ({error}); write one over the handler's parameters, as in `key = \"event.id\"`"
-                ),
+                format!("`key` is not an expression ({error}); write `key = \"event.id\"`"),
             );
             None
         }
@@ -221,21 +236,25 @@ fn consumer(value: Expr, errors: &mut Errors) -> Option<LitStr> {
     else {
         errors.at(
             value,
-            "the consumer is a name in quotes, fixed at compile time: write `consumer = \"billing\"`",
+            "the consumer is a name in quotes, since claims are found by it after every restart; write `consumer = \"billing\"`",
         );
         return None;
     };
     let text = name.value();
     let fault = if text.is_empty() {
-        "the consumer's name is empty; name the handler's once-only scope, as in `consumer = \"billing\"`".to_owned()
+        "the consumer's name is empty, and handlers that share a name share their claims; give it one of its own, as in `consumer = \"billing\"`".to_owned()
     } else if text.len() > MAX_CONSUMER_BYTES {
         format!(
-            "the consumer's name has {} bytes and may have {MAX_CONSUMER_BYTES}; choose a shorter one, as in `consumer = \"billing\"`",
+            "the consumer's name has {} bytes and may have {MAX_CONSUMER_BYTES}, since it stands in every claim; choose a shorter one, as in `consumer = \"billing\"`",
             text.len()
         )
     } else if let Some(found) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
         format!(
-            "the consumer's name holds {found:?}, which two places easily write differently; use no blanks and no control characters, as in `consumer = \"orders.email\"`"
+            "the consumer's name holds {found:?}, which is easily mistyped in a second place; use no blanks and no control characters: write `consumer = {:?}`",
+            text.split(|c: char| c.is_whitespace() || c.is_control())
+                .filter(|word| !word.is_empty())
+                .collect::<Vec<_>>()
+                .join(".")
         )
     } else {
         return Some(name);

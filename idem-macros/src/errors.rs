@@ -1,29 +1,38 @@
 use std::fmt::Display;
 
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
 /// The faults of one use of the attribute, to be reported together.
 #[derive(Default)]
-pub(crate) struct Errors(Option<syn::Error>);
+pub(crate) struct Errors(Vec<syn::Error>);
 
 impl Errors {
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.push(syn::Error::new_spanned(tokens, message));
     }
 
+    /// On the attribute as a whole: for what is missing in it.
+    pub(crate) fn at_attribute(&mut self, item: Span, message: impl Display) {
+        // The hygiene of the user's own tokens spares the reader rustc's note that the error originates in a macro.
+        let span = Span::call_site().resolved_at(item);
+        self.push(syn::Error::new(span, message));
+    }
+
     pub(crate) fn push(&mut self, error: syn::Error) {
-        match &mut self.0 {
-            Some(errors) => errors.combine(error),
-            None => self.0 = Some(error),
-        }
+        self.0.push(error);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.0.is_empty()
     }
 
-    pub(crate) fn into_compile_error(self) -> Option<proc_macro2::TokenStream> {
-        self.0.map(syn::Error::into_compile_error)
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn into_compile_error(self) -> TokenStream {
+        self.0.iter().map(syn::Error::to_compile_error).collect()
     }
 }
 

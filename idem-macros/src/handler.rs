@@ -1,16 +1,21 @@
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
+use quote::ToTokens;
 use syn::visit::Visit;
 use syn::{
-    Attribute, FnArg, GenericArgument, ItemFn, Pat, PatIdent, PatType, PathArguments, PathSegment,
-    ReturnType, Signature, TraitItemFn, Type, TypeReference,
+    Attribute, FnArg, ItemFn, Pat, PatIdent, PatType, ReturnType, Signature, TraitItemFn, Type,
 };
 
 use crate::errors::Errors;
+use crate::types::{
+    find_impl_trait, future_output, is_no_result, is_pool, is_transaction, mutable_reference,
+    referent, returns_boxed_future, text, unsupported,
+};
 
-/// The function under the attribute, as far as it could be understood. It is a handler if its checks added no error.
+/// The function under the attribute, as far as it could be understood.
 pub(crate) struct Handler {
     pub(crate) item: ItemFn,
+    /// Whether its signature can be rewritten, whatever else was reported.
+    pub(crate) is_sound: bool,
     /// The transaction parameter, without its `#[tx]`.
     pub(crate) transaction: Option<Transaction>,
     /// The name of the transaction, which is no part of a message.
@@ -41,15 +46,17 @@ pub(crate) fn parse(item: &TokenStream, errors: &mut Errors) -> Option<ItemFn> {
     }
     errors.at(
         item.clone().into_iter().next().map_or_else(TokenStream::new, ToTokens::into_token_stream),
-        "`#[idempotent]` goes on a handler: `async fn add_credits(tx: &mut PgConnection, event: &OrderPaid) -> Result<(), Error> { .. }`",
+        "`#[idempotent]` goes on a function or method, whose body it puts into a transaction; write it above `async fn add_credits(tx: &mut PgConnection, event: &OrderPaid) -> Result<(), sqlx::Error> { .. }`",
     );
     None
 }
 
 impl Handler {
     pub(crate) fn new(mut item: ItemFn, allow_pool: bool, errors: &mut Errors) -> Self {
+        let before = errors.count();
         check_kind(&item.sig, errors);
         let index = find_transaction(&mut item.sig, errors);
+        let is_sound = errors.count() == before;
         if !allow_pool {
             refuse_pools(&item.sig, errors);
         }
@@ -73,6 +80,7 @@ impl Handler {
         }
         Self {
             item,
+            is_sound,
             transaction,
             transaction_name,
             parameters,
@@ -90,48 +98,50 @@ impl Handler {
 fn check_kind(signature: &Signature, errors: &mut Errors) {
     let ReturnType::Type(_, ty) = &signature.output else {
         require_async(signature, errors);
-        errors.at(
-            &signature.ident,
-            "a handler returns a `Result`: `Ok` commits and lets the message be acknowledged, `Err` rolls back and lets it be redelivered; write `-> Result<(), Error>` with `Error: From<idem::Error>`",
-        );
+        errors.at(&signature.ident, no_result("()"));
         return;
     };
     if signature.asyncness.is_none() && returns_boxed_future(ty) {
         errors.at(
-            ty,
-            "this function was rewritten by `#[async_trait]` before `#[idempotent]` saw it; put `#[idempotent]` on an async fn of its own and call it from the method, or use a native `async fn` in the trait",
+            &signature.ident,
+            "`#[async_trait]` rewrote this method before `#[idempotent]` saw it; put `#[idempotent]` on an async fn of its own and call that from the method, or use a native `async fn` in the trait",
         );
         return;
     }
-    if let Type::ImplTrait(_) = &**ty {
+    if let Type::ImplTrait(future) = &**ty {
+        let output =
+            future_output(future).map_or_else(|| "Result<(), sqlx::Error>".to_owned(), text);
         errors.at(
             ty,
-            "a handler is an `async fn` that returns the `Result` itself; write `async fn` and put the future's output in place of the `impl Future`",
+            format!("a handler is an `async fn`, for its body to run within the transaction; write `async fn {}(..) -> {output}`", signature.ident),
         );
         return;
     }
     require_async(signature, errors);
     if is_no_result(ty) {
-        errors.at(
-            ty,
-            format!(
-                "a handler returns a `Result`: `Ok` commits and lets the message be acknowledged, `Err` rolls back and lets it be redelivered; write `-> Result<{}, Error>` with `Error: From<idem::Error>`",
-                ty.to_token_stream()
-            ),
-        );
+        errors.at(ty, no_result(&text(ty)));
     } else if let Some(hidden) = find_impl_trait(ty) {
         errors.at(
             hidden,
-            "the attribute has to name the handler's result, and `impl Trait` has no name; write a concrete type or a `Box<dyn Trait>`",
+            "the attribute has to name the handler's result, and `impl Trait` has no name; write the concrete type or `Box<dyn Trait>`",
         );
     }
+}
+
+fn no_result(value: &str) -> String {
+    format!(
+        "a handler returns a `Result`: `Ok` commits and lets the message be acknowledged, `Err` rolls back and lets it be redelivered; write `-> Result<{value}, sqlx::Error>`, or with an error type of yours that has `From<idem::Error>`"
+    )
 }
 
 fn require_async(signature: &Signature, errors: &mut Errors) {
     if signature.asyncness.is_none() {
         errors.at(
             signature.fn_token,
-            "a handler is async, since it awaits its transaction; write `async fn`",
+            format!(
+                "a handler is async, since its transaction is awaited; write `async fn {}(..)`",
+                signature.ident
+            ),
         );
     }
 }
@@ -153,11 +163,17 @@ fn find_transaction(signature: &mut Signature, errors: &mut Errors) -> Option<us
         } else if mutable_reference(&input.ty).is_some() {
             found.push(index);
         } else {
-            let why = match &*input.ty {
-                Type::Reference(_) => "a shared reference cannot write",
-                _ => "the library commits the transaction, so that the handler only borrows it",
+            let (parameter, target) = (text(&input.pat), text(target));
+            let parameter = parameter.trim_start_matches("mut ");
+            let advice = match &*input.ty {
+                Type::Reference(_) => format!(
+                    "a shared reference cannot write, and the transaction is there for the handler's writes; write `{parameter}: &mut {target}`"
+                ),
+                _ => format!(
+                    "the library begins and commits the transaction, so that claim and effect are one; the handler only borrows it: write `{parameter}: &mut {target}` and no `commit()`"
+                ),
             };
-            errors.at(&input.ty, format!("{why}: write `&mut {}`", text(target)));
+            errors.at(&input.ty, advice);
             is_reported = true;
         }
     }
@@ -166,9 +182,15 @@ fn find_transaction(signature: &mut Signature, errors: &mut Errors) -> Option<us
         None => (None, &[][..]),
     };
     for other in others {
+        let kept = match first.map(|first| &signature.inputs[first]) {
+            Some(FnArg::Typed(kept)) => text(&kept.pat),
+            _ => "tx".to_owned(),
+        };
         errors.at(
             &signature.inputs[*other],
-            "a handler has one transaction, which holds the claim and the effect together; remove one of the two",
+            format!(
+                "a handler has one transaction, which holds the claim and every effect together; write through `{kept}` and remove this parameter"
+            ),
         );
     }
     if first.is_none() && !is_reported {
@@ -195,44 +217,6 @@ fn take_mark(attributes: &mut Vec<Attribute>) -> bool {
     attributes.len() < before
 }
 
-const TRANSACTIONS: [&str; 9] = [
-    "Transaction",
-    "PgTransaction",
-    "MySqlTransaction",
-    "SqliteTransaction",
-    "PgConnection",
-    "MySqlConnection",
-    "SqliteConnection",
-    "AnyConnection",
-    "PoolConnection",
-];
-
-fn is_transaction(ty: &Type) -> bool {
-    match ty {
-        // `<Postgres as sqlx::Database>::Connection`
-        Type::Path(path) if path.qself.is_some() => {
-            last_segment(ty).is_some_and(|segment| segment.ident == "Connection")
-        }
-        _ => last_segment(ty)
-            .is_some_and(|segment| TRANSACTIONS.iter().any(|name| segment.ident == name)),
-    }
-}
-
-fn unsupported(ty: &Type) -> Option<&'static str> {
-    let name = &last_segment(ty)?.ident;
-    if name == "PoolConnection" {
-        return Some(
-            "the handler gets the connection within its transaction, without its pool: write `&mut PgConnection` (or `&mut MySqlConnection`, `&mut SqliteConnection`)",
-        );
-    }
-    if name == "AnyConnection" {
-        return Some(
-            "sqlx's `Any` is not supported, since the promises rest on each database's own error codes: write `&mut PgConnection`, `&mut MySqlConnection` or `&mut SqliteConnection`",
-        );
-    }
-    None
-}
-
 fn refuse_pools(signature: &Signature, errors: &mut Errors) {
     for input in &signature.inputs {
         if let FnArg::Typed(PatType { ty, .. }) = input
@@ -244,129 +228,6 @@ fn refuse_pools(signature: &Signature, errors: &mut Errors) {
             );
         }
     }
-}
-
-/// A pool, also behind references and pointers, or in an extractor of a web framework.
-fn is_pool(ty: &Type) -> bool {
-    const POOLS: [&str; 5] = ["Pool", "PgPool", "MySqlPool", "SqlitePool", "AnyPool"];
-    let ty = referent(ty);
-    let Some(segment) = last_segment(ty) else {
-        return false;
-    };
-    POOLS.iter().any(|name| segment.ident == name) || generic_types(segment).any(is_pool)
-}
-
-/// Types that are known not to be a `Result`. For names that may be aliases, the type checker asks the trait.
-fn is_no_result(ty: &Type) -> bool {
-    const OTHERS: [&str; 21] = [
-        "Option", "Outcome", "Vec", "Box", "String", "str", "bool", "char", "i8", "i16", "i32",
-        "i64", "i128", "isize", "u8", "u16", "u32", "u64", "u128", "usize", "f64",
-    ];
-    match ty {
-        Type::Path(path) => {
-            path.path.segments.len() == 1
-                && OTHERS
-                    .iter()
-                    .any(|name| path.path.segments[0].ident == name)
-        }
-        Type::Tuple(_) | Type::Reference(_) | Type::Array(_) | Type::Slice(_) | Type::Never(_) => {
-            true
-        }
-        _ => false,
-    }
-}
-
-/// `Pin<Box<dyn Future<..> ..>>`
-fn returns_boxed_future(ty: &Type) -> bool {
-    last_segment(ty).is_some_and(|pin| {
-        pin.ident == "Pin"
-            && generic_types(pin)
-                .filter_map(last_segment)
-                .any(|segment| segment.ident == "Box")
-    })
-}
-
-fn find_impl_trait(ty: &Type) -> Option<&Type> {
-    match ty {
-        Type::ImplTrait(_) => Some(ty),
-        _ => generic_types(last_segment(ty)?).find_map(find_impl_trait),
-    }
-}
-
-/// The first type argument of a path that is called `Result`: the handler's value.
-pub(crate) fn value_of_result(ty: &mut Type) -> Option<&mut Type> {
-    let Type::Path(path) = ty else { return None };
-    let segment = path.path.segments.last_mut()?;
-    if segment.ident != "Result" {
-        return None;
-    }
-    let PathArguments::AngleBracketed(arguments) = &mut segment.arguments else {
-        return None;
-    };
-    match arguments.args.first_mut()? {
-        GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    }
-}
-
-fn mutable_reference(ty: &Type) -> Option<&Type> {
-    match ty {
-        Type::Group(group) => mutable_reference(&group.elem),
-        Type::Paren(paren) => mutable_reference(&paren.elem),
-        Type::Reference(TypeReference {
-            mutability: Some(_),
-            elem,
-            ..
-        }) => Some(elem),
-        _ => None,
-    }
-}
-
-fn referent(ty: &Type) -> &Type {
-    match ty {
-        Type::Reference(reference) => referent(&reference.elem),
-        Type::Group(group) => referent(&group.elem),
-        Type::Paren(paren) => referent(&paren.elem),
-        _ => ty,
-    }
-}
-
-fn last_segment(ty: &Type) -> Option<&PathSegment> {
-    match ty {
-        Type::Path(path) => path.path.segments.last(),
-        Type::Group(group) => last_segment(&group.elem),
-        _ => None,
-    }
-}
-
-fn generic_types(segment: &PathSegment) -> impl Iterator<Item = &Type> {
-    let arguments = match &segment.arguments {
-        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
-        _ => None,
-    };
-    arguments
-        .into_iter()
-        .flatten()
-        .filter_map(|argument| match argument {
-            GenericArgument::Type(ty) => Some(ty),
-            _ => None,
-        })
-}
-
-/// Tokens as a person would write them.
-fn text(tokens: impl ToTokens) -> String {
-    let mut text = quote!(#tokens).to_string();
-    for (spaced, tight) in [
-        (" :: ", "::"),
-        (" < ", "<"),
-        (" >", ">"),
-        ("& ", "&"),
-        (" , ", ", "),
-        (" : ", ": "),
-    ] {
-        text = text.replace(spaced, tight);
-    }
-    text
 }
 
 /// The names that a parameter binds.

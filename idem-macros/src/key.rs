@@ -2,10 +2,13 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Expr, ExprCall, ExprPath, Macro, PatIdent};
+use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, Macro, PatIdent};
 
 use crate::errors::{Errors, nearest};
 use crate::handler::Handler;
+
+/// The longest tuple that the runtime implements `Key` for.
+const MAX_PARTS: usize = 8;
 
 /// Finds keys that cannot be right: a constant, a name that is no parameter, the transaction.
 pub(crate) fn check(key: &Expr, handler: &Handler, errors: &mut Errors) {
@@ -16,34 +19,36 @@ pub(crate) fn check(key: &Expr, handler: &Handler, errors: &mut Errors) {
         bound: bound.0,
         mentions: false,
         unknown: None,
+        argument: None,
         transaction: None,
     };
     check.visit_expr(key);
     let Check {
         mentions,
         unknown,
+        argument,
         transaction,
         ..
     } = check;
-    let parameters = || {
-        let names: Vec<String> = handler
-            .parameters
-            .iter()
-            .map(|name| format!("`{name}`"))
-            .collect();
-        match names.as_slice() {
-            [] => "the handler has none".to_owned(),
-            names => format!("they are {}", names.join(", ")),
-        }
-    };
+    let unknown = unknown.or(argument.filter(|_| !mentions));
+    let example = handler.example_key();
     if let Some(path) = transaction {
         errors.at(
             path,
-            "the key is taken from the transaction, which is new in every delivery; take it from the message, as in `key = \"event.id\"`",
+            format!(
+                "the key is taken from the transaction, which is a new one in every delivery; take it from the message, as in `key = \"{example}\"`"
+            ),
         );
     } else if let Some((path, name)) = unknown {
-        let hint = nearest(&name, handler.parameters.iter().map(String::as_str))
-            .map_or_else(&parameters, |meant| format!("did you mean `{meant}`?"));
+        let hint = nearest(&name, handler.parameters.iter().map(String::as_str)).map_or_else(
+            || {
+                format!(
+                    "take it from {}, as in `key = \"{example}\"`",
+                    list(handler)
+                )
+            },
+            |meant| format!("did you mean `{meant}`?"),
+        );
         errors.at(
             path,
             format!("the key names `{name}`, which is no parameter of the handler; {hint}"),
@@ -52,10 +57,48 @@ pub(crate) fn check(key: &Expr, handler: &Handler, errors: &mut Errors) {
         errors.at(
             key,
             format!(
-                "the key mentions no parameter of the handler, so that it is not the message's: a constant makes every message a duplicate of the first, a generated id makes none; build it from the parameters ({})",
-                parameters()
+                "the key mentions no parameter of the handler, so that it does not depend on the message: a constant makes every message a duplicate of the first, a generated id makes none; build it from {}, as in `key = \"{example}\"`",
+                list(handler)
             ),
         );
+    }
+    check_length(key, errors);
+}
+
+/// The parameters, as part of a sentence.
+fn list(handler: &Handler) -> String {
+    let names: Vec<String> = handler
+        .parameters
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    match names.as_slice() {
+        [] => "a parameter for the message, which the handler lacks".to_owned(),
+        names => names.join(" or "),
+    }
+}
+
+/// A longer tuple implements no traits.
+fn check_length(key: &Expr, errors: &mut Errors) {
+    match key {
+        Expr::Tuple(tuple) => {
+            if tuple.elems.len() > MAX_PARTS {
+                errors.at(
+                    key,
+                    format!(
+                        "a key has at most {MAX_PARTS} parts at one level, and this one has {}; nest some, as in `key = \"(a, (b, c))\"`",
+                        tuple.elems.len()
+                    ),
+                );
+            }
+            tuple
+                .elems
+                .iter()
+                .for_each(|part| check_length(part, errors));
+        }
+        Expr::Paren(paren) => check_length(&paren.expr, errors),
+        Expr::Group(group) => check_length(&group.expr, errors),
+        _ => {}
     }
 }
 
@@ -75,7 +118,20 @@ struct Check<'a> {
     bound: BTreeSet<String>,
     mentions: bool,
     unknown: Option<(ExprPath, String)>,
+    argument: Option<(ExprPath, String)>,
     transaction: Option<ExprPath>,
+}
+
+impl Check<'_> {
+    /// An argument may be a function, as in `.map(line_id)`: an unknown name is held against the key only if there is no parameter in it.
+    fn visit_argument(&mut self, argument: &Expr) {
+        let before = self.unknown.take();
+        self.visit_expr(argument);
+        if let Expr::Path(_) = argument {
+            self.argument = self.argument.take().or(self.unknown.take());
+        }
+        self.unknown = before.or(self.unknown.take());
+    }
 }
 
 impl Visit<'_> for Check<'_> {
@@ -99,7 +155,12 @@ impl Visit<'_> for Check<'_> {
         if !matches!(&*call.func, Expr::Path(_)) {
             self.visit_expr(&call.func);
         }
-        call.args.iter().for_each(|arg| self.visit_expr(arg));
+        call.args.iter().for_each(|arg| self.visit_argument(arg));
+    }
+
+    fn visit_expr_method_call(&mut self, call: &ExprMethodCall) {
+        self.visit_expr(&call.receiver);
+        call.args.iter().for_each(|arg| self.visit_argument(arg));
     }
 
     fn visit_macro(&mut self, mac: &Macro) {

@@ -7,6 +7,8 @@ mod errors;
 mod expand;
 mod handler;
 mod key;
+mod render;
+mod types;
 
 /// Gives a message its effect once: rewrites an async handler so that its transaction begins with the claim of (consumer, key), and
 /// short-circuits duplicates.

@@ -22,8 +22,8 @@ pub trait Dialect: Database {
     /// Opens the transaction at depth 0.
     const BEGIN: &'static str;
 
-    /// Whether a BEGIN whose future is dropped half-way leaves no open transaction behind.
-    const BEGIN_SURVIVES_CANCELLATION: bool;
+    /// When a delivery that is dropped has to take its connection with it.
+    const CLOSES: Closes;
 
     /// Inserts the claim; `false` if it was there, committed, before. Waits for a transaction that holds the same claim.
     fn insert<'a>(
@@ -33,12 +33,6 @@ pub trait Dialect: Database {
         persistent: bool,
     ) -> BoxFuture<'a, Result<bool, sqlx::Error>>;
 
-    /// Fails if the transaction is dead, where the database can tell without a savepoint that [`Dialect::BEGIN`] has set.
-    fn seal(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        let _ = conn;
-        Box::pin(std::future::ready(Ok(())))
-    }
-
     /// Seals and commits the transaction that [`Dialect::BEGIN`] has opened, and takes sqlx's depth back to 0. A connection that returns
     /// to its pool right after may be left with something to send.
     fn seal_and_commit(
@@ -46,14 +40,19 @@ pub trait Dialect: Database {
         returns_to_pool: bool,
     ) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 
+    /// Commits a transaction at depth 1 that [`Dialect::BEGIN`] did not open, and notices as well as it can that it is dead.
+    fn commit_foreign(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(commit::<Self>(conn))
+    }
+
     /// Opens a savepoint within an open transaction. Dropped half-way, it leaves the outer transaction as it was, unlike sqlx's own
     /// nested `begin`.
     fn savepoint(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 
-    /// As [`Dialect::savepoint`], as an sqlx transaction. With it comes the number of savepoints below that the caller has to end.
+    /// As [`Dialect::savepoint`], as an sqlx transaction.
     fn nested(
         conn: &mut Self::Connection,
-    ) -> BoxFuture<'_, Result<(Transaction<'_, Self>, usize), sqlx::Error>>;
+    ) -> BoxFuture<'_, Result<Transaction<'_, Self>, sqlx::Error>>;
 
     /// Brings sqlx's depth up to date, where another thread keeps it.
     fn settle(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
@@ -63,6 +62,17 @@ pub trait Dialect: Database {
 
     /// Creates or upgrades the table of claims; may run in many processes at once.
     fn migrate(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
+}
+
+/// What a dropped future does to the connection that it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closes {
+    /// Nothing that the next use does not put right.
+    Never,
+    /// A BEGIN under way leaves an open transaction that sqlx does not know of.
+    WhileBeginning,
+    /// Any statement under way may leave answers that are taken for those of the next one.
+    UntilItEnds,
 }
 
 /// sqlx's depth: 0 outside a transaction, 1 in one, and 1 more for each savepoint.

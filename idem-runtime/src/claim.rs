@@ -2,7 +2,7 @@ use std::ops::{Deref, DerefMut};
 
 use sqlx::Transaction;
 
-use crate::backend::{self, Backend};
+use crate::backend::{self, Backend, Closes};
 use crate::error::Error;
 use crate::key::EncodedKey;
 use crate::source::{Guard, Lease};
@@ -163,14 +163,20 @@ impl<DB: Backend> DerefMut for Claim<'_, DB> {
 ///
 /// As [`Claim::commit`].
 pub async fn commit<DB: Backend>(mut transaction: Transaction<'_, DB>) -> Result<(), Error> {
-    DB::settle(&mut transaction)
-        .await
-        .map_err(Error::at_commit)?;
-    if backend::depth::<DB>(&transaction) == 0 {
-        return Err(Error::transaction_lost());
+    let conn = &mut *transaction;
+    DB::settle(conn).await.map_err(Error::at_commit)?;
+    match backend::depth::<DB>(conn) {
+        0 => Err(Error::transaction_lost()),
+        1 => {
+            let result = DB::commit_foreign(conn).await.map_err(Error::at_commit);
+            if result.is_err() {
+                backend::rollback::<DB>(conn).await.ok();
+            }
+            // It is over; its drop has only a depth of 0 to look at.
+            result
+        }
+        _ => transaction.commit().await.map_err(Error::at_commit),
     }
-    DB::seal(&mut transaction).await.map_err(Error::at_commit)?;
-    transaction.commit().await.map_err(Error::at_commit)
 }
 
 /// An open transaction, or a savepoint in one: what its end has to know.
@@ -188,14 +194,14 @@ pub(crate) async fn begin<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<Open
     let (outer, returns_to_pool) = outer(lease).await?;
     let (conn, guard) = lease.split();
     if outer == 0 {
-        guard.close = !DB::BEGIN_SURVIVES_CANCELLATION;
+        guard.close = DB::CLOSES != Closes::Never;
         backend::begin::<DB>(conn, Some(DB::BEGIN))
             .await
             .map_err(Error::at_begin)?;
-        guard.close = false;
     } else {
         DB::savepoint(conn).await.map_err(Error::at_begin)?;
     }
+    guard.close = DB::CLOSES == Closes::UntilItEnds;
     guard.levels = 1;
     Ok(Open {
         outer,
@@ -212,21 +218,17 @@ pub(crate) async fn begin_transaction<'l, DB: Backend>(
     let (outer, returns_to_pool) = outer(lease).await?;
     let (conn, guard) = lease.split();
     let transaction = if outer == 0 {
-        guard.close = !DB::BEGIN_SURVIVES_CANCELLATION;
+        guard.close = DB::CLOSES != Closes::Never;
         let begin = sqlx::SqlSafeStr::into_sql_str(DB::BEGIN);
-        let transaction = Transaction::begin(conn, Some(begin))
-            .await
-            .map_err(Error::at_begin)?;
-        guard.close = false;
-        transaction
+        Transaction::begin(conn, Some(begin)).await
     } else {
-        let (transaction, below) = DB::nested(conn).await.map_err(Error::at_begin)?;
-        guard.levels = below;
-        transaction
-    };
+        DB::nested(conn).await
+    }
+    .map_err(Error::at_begin)?;
+    guard.close = DB::CLOSES == Closes::UntilItEnds;
     let open = Open {
         outer,
-        depth: backend::depth::<DB>(&transaction),
+        depth: outer + 1,
         returns_to_pool,
     };
     Ok((transaction, guard, open))
@@ -268,7 +270,7 @@ pub(crate) async fn commit_open<DB: Backend>(
 ) -> Result<(), Error> {
     let result = seal_and_commit::<DB>(conn, open).await;
     match &result {
-        Ok(()) => guard.levels = 0,
+        Ok(()) => *guard = Guard::default(),
         // The connection is gone: a ROLLBACK on it can only fail, or wait.
         Err(Error::CommitUnknown(_)) => *guard = Guard::CLOSE,
         Err(_) => abandon::<DB>(conn, guard, open).await,
@@ -288,12 +290,7 @@ async fn seal_and_commit<DB: Backend>(conn: &mut DB::Connection, open: Open) -> 
             .map_err(Error::at_commit);
     }
     // RELEASE SAVEPOINT fails in a dead transaction, and needs no seal.
-    while backend::depth::<DB>(conn) > open.outer {
-        backend::commit::<DB>(conn)
-            .await
-            .map_err(Error::at_commit)?;
-    }
-    Ok(())
+    backend::commit::<DB>(conn).await.map_err(Error::at_commit)
 }
 
 /// Rolls back and waits for it, since a rollback that is left to the drop needs an async runtime to go out. A connection on which it
@@ -305,5 +302,5 @@ pub(crate) async fn abandon<DB: Backend>(conn: &mut DB::Connection, guard: &mut 
             return;
         }
     }
-    guard.levels = 0;
+    *guard = Guard::default();
 }

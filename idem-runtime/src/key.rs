@@ -179,24 +179,29 @@ pub struct KafkaKey<'a> {
     pub offset: i64,
 }
 
+// Without `do_not_recommend`, rustc lists eight of these types at random under every complaint; the trait's own text says it better.
+#[diagnostic::do_not_recommend]
 impl Key for KafkaKey<'_> {
     fn write(&self, key: &mut KeyWriter) {
         (self.topic, self.partition, self.offset).write(key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Key for str {
     fn write(&self, key: &mut KeyWriter) {
         key.part(self);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Key for String {
     fn write(&self, key: &mut KeyWriter) {
         key.part(self);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Key for [u8] {
     fn write(&self, key: &mut KeyWriter) {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -209,12 +214,14 @@ impl Key for [u8] {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<const N: usize> Key for [u8; N] {
     fn write(&self, key: &mut KeyWriter) {
         self.as_slice().write(key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Key for Vec<u8> {
     fn write(&self, key: &mut KeyWriter) {
         self.as_slice().write(key);
@@ -222,6 +229,7 @@ impl Key for Vec<u8> {
 }
 
 #[cfg(feature = "uuid")]
+#[diagnostic::do_not_recommend]
 impl Key for uuid::Uuid {
     fn write(&self, key: &mut KeyWriter) {
         key.part(
@@ -231,6 +239,7 @@ impl Key for uuid::Uuid {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<B: ToOwned + Key + ?Sized> Key for Cow<'_, B> {
     fn write(&self, key: &mut KeyWriter) {
         B::write(self, key);
@@ -239,6 +248,7 @@ impl<B: ToOwned + Key + ?Sized> Key for Cow<'_, B> {
 
 macro_rules! pointers {
     ($($pointer:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<K: Key + ?Sized> Key for $pointer {
             fn write(&self, key: &mut KeyWriter) {
                 K::write(self, key);
@@ -251,6 +261,7 @@ pointers!(&K, &mut K, Box<K>, Rc<K>, Arc<K>);
 
 macro_rules! integers {
     ($($integer:ty),*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Key for $integer {
             fn write(&self, key: &mut KeyWriter) {
                 key.part(&self.to_string());
@@ -265,6 +276,7 @@ integers!(
 
 macro_rules! tuples {
     ($(($($part:ident)+))+) => {$(
+        #[diagnostic::do_not_recommend]
         impl<$($part: Key),+> Key for ($($part,)+) {
             fn write(&self, key: &mut KeyWriter) {
                 #[allow(non_snake_case, reason = "the names of the type parameters serve as names of the fields")]

@@ -1,7 +1,7 @@
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{MySql, MySqlConnection, Transaction};
 
-use crate::backend::{self, BoxFuture, Dialect, Fault, ForgottenWhenDropped};
+use crate::backend::{self, BoxFuture, Closes, Dialect, Fault, ForgottenWhenDropped};
 
 /// sqlx asks the server to count found rows, so that the count of an upsert cannot tell new from old; the id that the update leaves
 /// in the answer can. Unlike a plain INSERT, whose waiters each take a shared lock and then deadlock, an upsert takes an exclusive
@@ -15,7 +15,8 @@ const SEAL: &str = "RELEASE SAVEPOINT idem_seal";
 impl Dialect for MySql {
     const BEGIN: &'static str = "BEGIN; SAVEPOINT idem_seal";
 
-    const BEGIN_SURVIVES_CANCELLATION: bool = false;
+    /// sqlx 0.9 counts one answer for a statement that has yet to be prepared, which is answered more than once.
+    const CLOSES: Closes = Closes::UntilItEnds;
 
     fn insert<'a>(
         conn: &'a mut MySqlConnection,
@@ -59,11 +60,8 @@ impl Dialect for MySql {
 
     fn nested(
         conn: &mut MySqlConnection,
-    ) -> BoxFuture<'_, Result<(Transaction<'_, Self>, usize), sqlx::Error>> {
-        Box::pin(async move {
-            let begin = ForgottenWhenDropped::new(Transaction::begin(conn, None));
-            Ok((begin.await?, 0))
-        })
+    ) -> BoxFuture<'_, Result<Transaction<'_, Self>, sqlx::Error>> {
+        Box::pin(ForgottenWhenDropped::new(Transaction::begin(conn, None)))
     }
 
     fn migrate(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {

@@ -1,7 +1,7 @@
 use sqlx::postgres::PgDatabaseError;
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use crate::backend::{self, BoxFuture, Dialect, Fault, ForgottenWhenDropped};
+use crate::backend::{self, BoxFuture, Closes, Dialect, Fault, ForgottenWhenDropped};
 
 /// The row that RETURNING makes says that the claim is new. It also takes back the `lock_timeout` that BEGIN may have set.
 const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING \
@@ -12,7 +12,7 @@ impl Dialect for Postgres {
     /// handler's statements run under the session's own setting. The odd millisecond tells it from a value of the user's.
     const BEGIN: &'static str = "BEGIN; SELECT set_config('lock_timeout', '10001ms', true) WHERE current_setting('lock_timeout') = '0'";
 
-    const BEGIN_SURVIVES_CANCELLATION: bool = false;
+    const CLOSES: Closes = Closes::WhileBeginning;
 
     fn insert<'a>(
         conn: &'a mut PgConnection,
@@ -31,30 +31,31 @@ impl Dialect for Postgres {
         })
     }
 
-    fn seal(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move { sqlx::raw_sql("SELECT 1").execute(conn).await.map(drop) })
-    }
-
     /// `PostgreSQL` answers the COMMIT of an aborted transaction with ROLLBACK, which sqlx takes for success; a statement before it
-    /// fails instead. In one round trip, both leave a chained, empty transaction, so that the ROLLBACK with which sqlx takes its
-    /// depth back has something to end; it goes out with the ping of the pool. A connection that the caller holds would stay "idle
-    /// in transaction" until its next use, and gets two round trips.
+    /// fails instead. AND CHAIN fails where there is no transaction at all, and leaves an empty one, so that the ROLLBACK with which
+    /// sqlx takes its depth back has something to end. That goes out with the ping of the pool; a connection that the caller holds
+    /// would stay "idle in transaction" until its next use, and gets a round trip for it.
     /// <https://www.postgresql.org/docs/current/sql-commit.html>
     fn seal_and_commit(
         conn: &mut PgConnection,
         returns_to_pool: bool,
     ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
+            sqlx::raw_sql("SELECT 1; COMMIT AND CHAIN")
+                .execute(&mut *conn)
+                .await?;
             if returns_to_pool {
-                sqlx::raw_sql("SELECT 1; COMMIT AND CHAIN")
-                    .execute(&mut *conn)
-                    .await?;
                 backend::start_rollback::<Self>(conn);
-                return Ok(());
+            } else {
+                // The effect is committed, whatever becomes of the connection.
+                backend::rollback::<Self>(conn).await.ok();
             }
-            Self::seal(conn).await?;
-            backend::commit::<Self>(conn).await
+            Ok(())
         })
+    }
+
+    fn commit_foreign(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Self::seal_and_commit(conn, false)
     }
 
     fn savepoint(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
@@ -65,11 +66,8 @@ impl Dialect for Postgres {
 
     fn nested(
         conn: &mut PgConnection,
-    ) -> BoxFuture<'_, Result<(Transaction<'_, Self>, usize), sqlx::Error>> {
-        Box::pin(async move {
-            let begin = ForgottenWhenDropped::new(Transaction::begin(conn, None));
-            Ok((begin.await?, 0))
-        })
+    ) -> BoxFuture<'_, Result<Transaction<'_, Self>, sqlx::Error>> {
+        Box::pin(ForgottenWhenDropped::new(Transaction::begin(conn, None)))
     }
 
     /// `CREATE TABLE IF NOT EXISTS` fails when two sessions run it at once, hence the lock, whose number is arbitrary. The statements

@@ -12,12 +12,43 @@ pub use crate::outcome::Outcome;
 pub use crate::source::Source;
 use crate::source::{Guard, Lease};
 use crate::trace::{SharedSpan, Span};
-use crate::{Error, Key};
+use crate::{Error, Key, KeyWriter};
+
+// By these names the expansion asks for the feature of a database: without it, rustc itself says which feature to enable.
+#[cfg(feature = "mysql")]
+pub use sqlx::MySql;
+#[cfg(feature = "postgres")]
+pub use sqlx::Postgres;
+#[cfg(feature = "sqlite")]
+pub use sqlx::Sqlite;
 
 /// Encodes the key before a connection is taken. A plain function, so that a type that is no key is reported once, on the user's tokens.
 #[inline]
 pub fn key<K: Key + ?Sized>(key: &K) -> Result<EncodedKey, Error> {
     Ok(EncodedKey::new(key)?)
+}
+
+/// One part of a composite key. It is a key whatever `K` is, so that the bound is asked of [`part`] alone, and on the user's tokens.
+pub struct Part<'k, K: ?Sized> {
+    key: &'k K,
+    write: fn(&K, &mut KeyWriter),
+}
+
+/// A part of a composite key.
+#[inline]
+#[must_use]
+pub fn part<K: Key + ?Sized>(key: &K) -> Part<'_, K> {
+    Part {
+        key,
+        write: K::write,
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<K: ?Sized> Key for Part<'_, K> {
+    fn write(&self, key: &mut KeyWriter) {
+        (self.write)(self.key, key);
+    }
 }
 
 /// Where the lease stays while the delivery borrows from it.
@@ -37,11 +68,11 @@ impl<DB: Backend> Default for Slot<'_, DB> {
 }
 
 /// How a delivery starts.
-pub enum Begun<'l, DB: Backend, R: HandlerResult> {
+pub enum Begun<'l, DB: Backend, T, E> {
     /// The message is new: run the body.
     Fresh(Delivery<'l, DB>),
     /// It is not, or something failed: return this.
-    Ended(Result<Outcome<R::Value>, R::Error>),
+    Ended(Result<Outcome<T>, E>),
 }
 
 /// A delivery whose body is to be run.
@@ -53,20 +84,20 @@ pub struct Delivery<'l, DB: Backend> {
 }
 
 /// Begins and claims.
-pub async fn begin<'l, 'c, DB, S, R>(
+pub async fn begin<'l, 'c, DB, S, T, E>(
     slot: &'l mut Slot<'c, DB>,
     source: S,
     consumer: &'static str,
     key: Result<EncodedKey, Error>,
-) -> Begun<'l, DB, R>
+    failed: Failed<E>,
+) -> Begun<'l, DB, T, E>
 where
     DB: Backend,
     S: Source<'c, Database = DB>,
-    R: HandlerResult,
 {
     let key = match key {
         Ok(key) => key,
-        Err(error) => return Begun::Ended(Err(R::Error::from_idem(error))),
+        Err(error) => return Begun::Ended(Err(failed(error))),
     };
     let span = Span::new(consumer, &key);
     let started = span
@@ -97,7 +128,7 @@ where
         }
         Err(error) => {
             span.end("failed");
-            Begun::Ended(Err(R::Error::from_idem(error)))
+            Begun::Ended(Err(failed(error)))
         }
     }
 }
@@ -117,7 +148,11 @@ impl<'l, DB: Backend> Delivery<'l, DB> {
     }
 
     /// Seals and commits, or rolls back.
-    pub async fn finish<T, E: HandlerError>(self, result: Result<T, E>) -> Result<Outcome<T>, E> {
+    pub async fn finish<T, E>(
+        self,
+        result: Result<T, E>,
+        failed: Failed<E>,
+    ) -> Result<Outcome<T>, E> {
         let Self {
             mut transaction,
             guard,
@@ -130,7 +165,7 @@ impl<'l, DB: Backend> Delivery<'l, DB> {
                 match result {
                     Ok(value) => match claim::commit_open::<DB>(conn, guard, open).await {
                         Ok(()) => Ok(Outcome::Processed(value)),
-                        Err(error) => Err(E::from_idem(error)),
+                        Err(error) => Err(failed(error)),
                     },
                     Err(error) => {
                         claim::abandon::<DB>(conn, guard, open).await;
@@ -165,6 +200,7 @@ pub trait TransactionParameter<'t> {
 /// The database of a transaction parameter.
 pub type DatabaseOf<P> = <P as TransactionParameter<'static>>::Database;
 
+#[diagnostic::do_not_recommend]
 impl<'t, DB: Backend> TransactionParameter<'t> for Transaction<'t, DB> {
     type Database = DB;
 
@@ -176,6 +212,7 @@ impl<'t, DB: Backend> TransactionParameter<'t> for Transaction<'t, DB> {
 macro_rules! connections {
     ($($feature:literal $database:ident $connection:ident)*) => {$(
         #[cfg(feature = $feature)]
+        #[diagnostic::do_not_recommend]
         impl<'t> TransactionParameter<'t> for sqlx::$connection {
             type Database = sqlx::$database;
 
@@ -200,20 +237,46 @@ connections! {
 )]
 pub trait HandlerResult {
     type Value;
-    type Error: HandlerError;
+    type Error;
+
+    fn into_result(self) -> Result<Self::Value, Self::Error>;
 }
 
-impl<T, E: HandlerError> HandlerResult for Result<T, E> {
+#[diagnostic::do_not_recommend]
+impl<T, E> HandlerResult for Result<T, E> {
     type Value = T;
     type Error = E;
+
+    fn into_result(self) -> Self {
+        self
+    }
 }
 
 /// What callers of a handler get.
 pub type OutcomeOf<R> = Result<Outcome<<R as HandlerResult>::Value>, <R as HandlerResult>::Error>;
 
-/// Checks the bound of the error type where the user wrote it.
+/// The error type behind an alias of `Result`.
+pub type ErrorOf<R> = <R as HandlerResult>::Error;
+
+/// How the library's errors become the handler's.
+pub type Failed<E> = fn(Error) -> E;
+
+/// The one place where the error type has to fulfil its bound, for the type checker to complain once, and where the user wrote the type.
 #[inline]
-pub fn check_result<R: HandlerResult>() {}
+#[must_use]
+pub fn failed<E: HandlerError>() -> Failed<E> {
+    E::from_idem
+}
+
+/// The type of a body: nothing runs it, but what stands first in an async block decides what the rest is compared with.
+///
+/// # Panics
+///
+/// If it is run.
+#[must_use]
+pub fn returns<R>() -> R {
+    unreachable!("the expansion never runs it")
+}
 
 /// The error of a handler.
 #[diagnostic::on_unimplemented(

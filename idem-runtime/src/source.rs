@@ -13,14 +13,20 @@ use crate::error::Step;
 ///   is there once you commit, preferably with [`commit`](crate::commit), which notices a transaction that is dead.
 /// - [`Unprepared`] around any of these leaves no prepared statement behind.
 ///
-/// A delivery that is cancelled while it begins on a plain `&mut connection` may leave that connection with an open, empty
-/// transaction, and the library has no way to close what it borrows: the next delivery on it is unharmed, but drop the connection before
-/// you use it for anything else. Pools and transactions of yours stay clean.
+/// # Cancellation
+///
+/// A delivery may be dropped at any point. A pool stays clean: where the state of the connection is in doubt, it is closed (on
+/// `PostgreSQL` while the delivery begins, on `MySQL` until it ends, since sqlx 0.9 may take the answer of a cancelled statement for the
+/// next one's). A transaction of yours stays as it was, or, if the delivery was dropped while its savepoint was being released, fails
+/// with an error at its next statement.
+///
+/// A plain `&mut connection` is borrowed, and the library cannot close it. After a delivery on it was dropped, the next delivery on it is
+/// unharmed on `PostgreSQL` and `SQLite`; for anything else, and on `MySQL`, close that connection. Lend `&mut PoolConnection` to have it
+/// closed for you.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot take its transaction from `{Self}`",
     label = "expected `&pool`, `&mut connection` or `&mut transaction`",
-    note = "a pool is lent: pass `&pool`; a connection or a transaction is lent for writing: pass `&mut connection` or `&mut transaction`",
-    note = "the database must be the one that the handler's transaction parameter names, and the feature of its name (`postgres`, `mysql`, `sqlite`) enabled"
+    note = "a pool is lent as `&pool` (in an `Arc`: `&*pool`), a connection as `&mut conn`, a transaction as `&mut tx`; its database needs its feature of idem: `postgres`, `mysql` or `sqlite`"
 )]
 pub trait Source<'c>: Send {
     /// The database.
@@ -31,6 +37,7 @@ pub trait Source<'c>: Send {
     fn lease(self) -> BoxFuture<'c, Result<Lease<'c, Self::Database>, Error>>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<'c, DB: Backend> Source<'c> for &Pool<DB> {
     type Database = DB;
 
@@ -43,6 +50,7 @@ impl<'c, DB: Backend> Source<'c> for &Pool<DB> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'c, DB: Backend> Source<'c> for &'c mut PoolConnection<DB> {
     type Database = DB;
 
@@ -51,6 +59,7 @@ impl<'c, DB: Backend> Source<'c> for &'c mut PoolConnection<DB> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<'c, DB: Backend> Source<'c> for &'c mut Transaction<'_, DB> {
     type Database = DB;
 
@@ -64,6 +73,7 @@ impl<'c, DB: Backend> Source<'c> for &'c mut Transaction<'_, DB> {
 macro_rules! connections {
     ($($feature:literal $database:ident $connection:ident)*) => {$(
         #[cfg(feature = $feature)]
+        #[diagnostic::do_not_recommend]
         impl<'c> Source<'c> for &'c mut sqlx::$connection {
             type Database = sqlx::$database;
 
@@ -100,6 +110,7 @@ pub struct Unprepared<S>(
     pub S,
 );
 
+#[diagnostic::do_not_recommend]
 impl<'c, S: Source<'c>> Source<'c> for Unprepared<S> {
     type Database = S::Database;
 
@@ -132,7 +143,7 @@ enum Connection<'c, DB: Backend> {
 /// What the drop of a [`Lease`] does.
 #[derive(Default)]
 pub(crate) struct Guard {
-    /// Close the connection instead of returning it to its pool: its state is unknown.
+    /// Close the connection instead of returning it to its pool, since its state is unknown.
     pub(crate) close: bool,
     /// Roll back so many levels of sqlx's depth.
     pub(crate) levels: usize,

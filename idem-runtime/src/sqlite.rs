@@ -1,8 +1,12 @@
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::SqliteError;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 
-use crate::backend::{self, BoxFuture, Dialect, Fault};
+use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
 
 const CLAIM: &str =
     "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) ON CONFLICT DO NOTHING";
@@ -14,7 +18,7 @@ impl Dialect for Sqlite {
     const BEGIN: &'static str = "BEGIN IMMEDIATE; SAVEPOINT idem_seal";
 
     /// sqlx's worker thread rolls a BEGIN back when nobody takes its answer.
-    const BEGIN_SURVIVES_CANCELLATION: bool = true;
+    const CLOSES: Closes = Closes::Never;
 
     fn insert<'a>(
         conn: &'a mut SqliteConnection,
@@ -49,13 +53,14 @@ impl Dialect for Sqlite {
         Box::pin(backend::begin::<Self>(conn, None))
     }
 
-    /// Two savepoints: when [`Transaction::begin`] is dropped half-way it rolls one level back too many, and that level must be ours.
+    /// [`Transaction::begin`] must not be dropped half-way, as it would roll the outer transaction back. SAVEPOINT waits for no lock and
+    /// no disk, and the worker thread has nothing else to do, so that waiting for it on the spot costs some microseconds.
     fn nested(
         conn: &mut SqliteConnection,
-    ) -> BoxFuture<'_, Result<(Transaction<'_, Self>, usize), sqlx::Error>> {
+    ) -> BoxFuture<'_, Result<Transaction<'_, Self>, sqlx::Error>> {
         Box::pin(async move {
-            Self::savepoint(conn).await?;
-            Ok((Transaction::begin(conn, None).await?, 1))
+            Self::settle(conn).await?;
+            wait_for(Transaction::begin(conn, None))
         })
     }
 
@@ -70,6 +75,26 @@ impl Dialect for Sqlite {
                 .await
                 .map(drop)
         })
+    }
+}
+
+/// Polls a future to its end on this thread.
+fn wait_for<T>(mut future: BoxFuture<'_, T>) -> T {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
     }
 }
 

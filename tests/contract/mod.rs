@@ -1,8 +1,12 @@
 //! The promises P1 to P11, written once and run on each database. A test's name begins with the promise it proves.
 
+mod cancel;
 mod deliver;
 mod keys;
 
+mod lost;
+mod nested;
+mod race;
 mod schema;
 
 use idem::{Claimed, Outcome, idempotent};
@@ -148,6 +152,24 @@ impl Test {
         Self { fixture, pool }
     }
 
+    /// As [`Test::new`], over a connection whose answers take a while, so that each statement is waited for: a future that is polled
+    /// once for each wait stops at each of them.
+    pub(crate) async fn slow(connections: u32) -> Self {
+        let mut test = Self::new(connections).await;
+        if let Some(wire) = db::WIRE {
+            let url = &test.fixture.url;
+            let proxy =
+                idem_tests::Proxy::start(wire, url, std::time::Duration::from_millis(1)).await;
+            test.pool = test
+                .fixture
+                .options(connections)
+                .connect(&proxy.url(url))
+                .await
+                .expect("the proxy");
+        }
+        test
+    }
+
     /// How often the message had its effect, as another connection sees it.
     pub(crate) async fn effects_of(&self, message: &str) -> i64 {
         let other = self.fixture.pool(1).await;
@@ -169,6 +191,18 @@ impl Test {
             .expect("a count");
         other.close().await;
         count
+    }
+
+    /// The claim and the effect are both there or both absent.
+    pub(crate) async fn assert_all_or_nothing(&self, message: &str) {
+        let other = self.fixture.pool(1).await;
+        let claims: i64 = sqlx::query_scalar(db::CLAIMS_OF)
+            .bind(message)
+            .fetch_one(&other)
+            .await
+            .expect("a count");
+        other.close().await;
+        assert_eq!(self.effects_of(message).await, claims, "{message}");
     }
 
     /// Proves that every connection of the pool is outside a transaction: what is written on it is there for others at once.

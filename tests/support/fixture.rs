@@ -112,11 +112,15 @@ impl Server for sqlx::Postgres {
         let sql = format!("CREATE SCHEMA {name}");
         administer::<sqlx::PgConnection>(&server, "IDEM_TEST_POSTGRES", sql).await;
         let separator = if server.contains('?') { '&' } else { '?' };
-        format!("{server}{separator}options[search_path]={name}")
+        format!("{server}{separator}options[search_path]={name}&application_name={name}")
     }
 
     async fn destroy(name: &str, _: &str) {
-        let sql = format!("DROP SCHEMA {name} CASCADE");
+        // A connection that a failed test holds would be waited for.
+        let sql = format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'; \
+             DROP SCHEMA {name} CASCADE"
+        );
         administer::<sqlx::PgConnection>(&postgres(), "IDEM_TEST_POSTGRES", sql).await;
     }
 }
@@ -134,7 +138,11 @@ impl Server for sqlx::MySql {
     }
 
     async fn destroy(name: &str, _: &str) {
-        let sql = format!("DROP DATABASE {name}");
+        // A connection that a failed test holds would be waited for.
+        let sql = format!(
+            "BEGIN NOT ATOMIC FOR c IN (SELECT id FROM information_schema.processlist WHERE db = '{name}') DO \
+             KILL c.id; END FOR; END; DROP DATABASE {name}"
+        );
         administer::<sqlx::MySqlConnection>(&mysql(), "IDEM_TEST_MYSQL", sql).await;
     }
 }

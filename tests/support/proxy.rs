@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -30,11 +31,14 @@ struct State {
     /// Cut the connection after a request with this text went to the server, before its answer comes back.
     cut_answer_to: Mutex<Option<&'static str>>,
     cut: AtomicBool,
+    /// Answers wait so long, so that the client always waits for them.
+    delay: Duration,
 }
 
 impl Proxy {
-    /// Starts one before the server at this address.
-    pub async fn start(wire: Wire, server: String) -> Self {
+    /// Starts one before the server of a URL. Every answer takes this long at least.
+    pub async fn start(wire: Wire, url: &str, delay: Duration) -> Self {
+        let server = address(url).to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(State {
@@ -43,6 +47,7 @@ impl Proxy {
             statements: Mutex::default(),
             cut_answer_to: Mutex::default(),
             cut: AtomicBool::new(false),
+            delay,
         });
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
@@ -52,6 +57,11 @@ impl Proxy {
             }
         });
         Self { address, state }
+    }
+
+    /// The same URL, through the proxy.
+    pub fn url(&self, url: &str) -> String {
+        url.replacen(address(url), &self.address.to_string(), 1)
     }
 
     /// The round trips since the last call, and the statements in them.
@@ -72,21 +82,39 @@ impl Proxy {
     }
 }
 
+/// The host and port of a URL.
+fn address(url: &str) -> &str {
+    let start = url.find('@').map_or(0, |at| at + 1);
+    let rest = &url[start..];
+    &rest[..rest.find(['/', '?']).unwrap_or(rest.len())]
+}
+
 async fn serve(client: TcpStream, server: TcpStream, state: Arc<State>) {
     client.set_nodelay(true).ok();
     server.set_nodelay(true).ok();
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let cut = Arc::new(AtomicBool::new(false));
-    let answers = tokio::spawn(answers(from_server, to_client, Arc::clone(&cut)));
+    let answers = tokio::spawn(answers(
+        from_server,
+        to_client,
+        Arc::clone(&cut),
+        state.delay,
+    ));
     requests(from_client, to_server, &state, &cut).await;
     answers.await.ok();
 }
 
 /// Passes answers on until the connection is to be cut.
-async fn answers(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, cut: Arc<AtomicBool>) {
+async fn answers(
+    mut server: OwnedReadHalf,
+    mut client: OwnedWriteHalf,
+    cut: Arc<AtomicBool>,
+    delay: Duration,
+) {
     let mut buffer = vec![0; 65536];
     while let Ok(read @ 1..) = server.read(&mut buffer).await {
+        tokio::time::sleep(delay).await;
         if cut.load(Ordering::SeqCst) || client.write_all(&buffer[..read]).await.is_err() {
             return;
         }

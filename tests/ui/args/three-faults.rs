@@ -7,7 +7,7 @@ struct OrderPaid {
     amount: i64,
 }
 
-#[idempotent(key = "evnt.id", consumer = "", retires = 3)]
+#[idempotent(key = "evnt.id", consumer = "", alow_pool)]
 async fn add_credits(tx: &mut PgConnection, event: &OrderPaid) -> Result<(), sqlx::Error> {
     sqlx::query("UPDATE accounts SET credits = credits + $1 WHERE id = $2")
         .bind(event.amount)

@@ -17,7 +17,8 @@ impl Billing {
             .bind(event.account)
             .execute(tx)
             .await?;
-        Ok(    }
+        Ok(())
+    }
 }
 
 fn main() {}

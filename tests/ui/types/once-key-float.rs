@@ -10,8 +10,9 @@ async fn on_message(pool: &PgPool, event: &OrderPaid) -> Result<bool, sqlx::Erro
             .bind(event.amount)
             .execute(tx)
             .await
-    });
-    Ok(outcome.await?.is_processed())
+    })
+    .await?;
+    Ok(outcome.is_processed())
 }
 
 fn main() {}
