@@ -35,7 +35,7 @@ struct Payment {
     amount: i64,
 }
 
-// No `#[error(transparent)]` around a source: it would hide the source from `idem::is_transient`.
+// Not `#[error(transparent)]`: it would leave the `sqlx::Error` out of the chain of sources, where `idem::is_transient` looks for it.
 #[derive(Debug, thiserror::Error)]
 enum PaymentError {
     #[error("delivery failed")]

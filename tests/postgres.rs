@@ -15,6 +15,8 @@ mod db {
     pub(crate) const WIRE: Option<idem_tests::Wire> = Some(idem_tests::Wire::Postgres);
     /// How often every delivery at least waits for an answer.
     pub(crate) const WAITS: usize = 3;
+    /// Whether sqlx loses step when a statement is cancelled.
+    pub(crate) const CANCELLED_IS_UNUSABLE: bool = false;
     pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES ($1)";
     pub(crate) const EFFECTS_OF: &str = "SELECT count(*) FROM effects WHERE message = $1";
     pub(crate) const EFFECTS: &str = "CREATE TABLE effects (message text NOT NULL)";

@@ -2,7 +2,7 @@ use std::ops::{Deref, DerefMut};
 
 use sqlx::Transaction;
 
-use crate::backend::{self, Backend, Closes};
+use crate::backend::{self, Backend, Closes, Fault};
 use crate::error::Error;
 use crate::key::EncodedKey;
 use crate::source::{Guard, Lease};
@@ -253,13 +253,13 @@ pub(crate) async fn insert<DB: Backend>(
     open: Open,
     (consumer, key, persistent): (&str, &EncodedKey, bool),
 ) -> Result<bool, Error> {
-    let fresh = DB::insert(conn, consumer, key.as_str(), persistent)
-        .await
-        .map_err(Error::at_claim);
-    if !matches!(fresh, Ok(true)) {
-        abandon::<DB>(conn, guard, open).await;
+    let fresh = DB::insert(conn, consumer, key.as_str(), persistent).await;
+    match &fresh {
+        Ok(true) => {}
+        Err(error) if backend::fault(error) == Fault::Disconnected => *guard = Guard::CLOSE,
+        Ok(false) | Err(_) => abandon::<DB>(conn, guard, open).await,
     }
-    fresh
+    fresh.map_err(Error::at_claim)
 }
 
 /// The seal, and COMMIT or RELEASE SAVEPOINT.

@@ -1,13 +1,19 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{MySql, MySqlConnection, Transaction};
 
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault, ForgottenWhenDropped};
 
-/// sqlx asks the server to count found rows, so that the count of an upsert cannot tell new from old; the id that the update leaves
-/// in the answer can. Unlike a plain INSERT, whose waiters each take a shared lock and then deadlock, an upsert takes an exclusive
-/// one: <https://dev.mysql.com/doc/refman/8.4/en/innodb-locks-set.html>
-const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) \
-    ON DUPLICATE KEY UPDATE consumer = IF(LAST_INSERT_ID(1), consumer, consumer)";
+/// Both ways the answer carries a number of this delivery's as its "last insert id": the first if the claim is new, the second if it was
+/// there. The count of rows would not tell, since sqlx asks the server to count rows that are found. A number that is neither says
+/// that this is the answer to another statement: sqlx 0.9 loses step when a statement is cancelled while it is prepared, and a
+/// connection that went back to its pool so must not decide whether a message is new.
+///
+/// Unlike a plain INSERT, which takes a shared lock on the row that is there, an upsert takes an exclusive one, so that fewer waiters
+/// deadlock: <https://dev.mysql.com/doc/refman/8.4/en/innodb-locks-set.html>
+const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) SELECT ?, ? FROM DUAL WHERE LAST_INSERT_ID(?) > 0 \
+    ON DUPLICATE KEY UPDATE consumer = IF(LAST_INSERT_ID(?) > 0, processed_messages.consumer, processed_messages.consumer)";
 
 /// Gone with the transaction that it was set in, whatever ended it: a deadlock, DDL, a COMMIT of the handler's.
 const SEAL: &str = "RELEASE SAVEPOINT idem_seal";
@@ -25,13 +31,21 @@ impl Dialect for MySql {
         persistent: bool,
     ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
         Box::pin(async move {
+            let fresh = next_number();
+            let duplicate = next_number();
             let done = sqlx::query(CLAIM)
                 .persistent(persistent)
                 .bind(consumer.as_bytes())
                 .bind(key.as_bytes())
+                .bind(fresh)
+                .bind(duplicate)
                 .execute(conn)
                 .await?;
-            Ok(done.last_insert_id() == 0)
+            match done.last_insert_id() {
+                id if id == fresh => Ok(true),
+                id if id == duplicate => Ok(false),
+                _ => Err(out_of_step()),
+            }
         })
     }
 
@@ -54,6 +68,22 @@ impl Dialect for MySql {
         })
     }
 
+    /// Asks for a number first: on a connection that is out of step, the answer to COMMIT would be another statement's.
+    fn commit_foreign(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            let number = next_number();
+            let answer: u64 = sqlx::query_scalar("SELECT ?")
+                .bind(number)
+                .persistent(false)
+                .fetch_one(&mut *conn)
+                .await?;
+            if answer != number {
+                return Err(out_of_step());
+            }
+            backend::commit::<Self>(conn).await
+        })
+    }
+
     fn savepoint(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(backend::begin::<Self>(conn, None))
     }
@@ -72,6 +102,19 @@ impl Dialect for MySql {
                 .map(drop)
         })
     }
+}
+
+/// A number that no earlier answer on any connection of this process holds.
+fn next_number() -> u64 {
+    static NUMBER: AtomicU64 = AtomicU64::new(1 << 32);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+fn out_of_step() -> sqlx::Error {
+    sqlx::Error::Protocol(
+        "the connection answered another statement than the one that was sent, since an earlier one was cancelled; it cannot be used"
+            .to_owned(),
+    )
 }
 
 /// <https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>,
