@@ -8,21 +8,22 @@
 //! The input is what a broker hands over that delivers *at least* once: one `CloudEvents` event per line, some of them repeated. See
 //! `deliveries.jsonl` next to this file. The example plays the broker:
 //!
-//! - Consecutive lines with the same event are copies that arrive at the same time.
+//! - Equal lines that follow each other are copies that arrive at the same time.
 //! - `"fails_at_first": true` makes the handler fail at the first delivery, and the event is delivered again at the end.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Read as _;
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::UNIX_EPOCH;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use idem::{Outcome, idempotent};
 use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool};
 
+const EVENT_TYPE: &str = "com.example.credits.bought";
+
 /// The attributes that `CloudEvents` requires, and the data.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, PartialEq, Deserialize)]
 struct Event {
     specversion: String,
     source: String,
@@ -34,7 +35,7 @@ struct Event {
     redelivered: bool,
 }
 
-#[derive(Clone, Deserialize, PartialEq)]
+#[derive(Clone, PartialEq, Deserialize)]
 struct Purchase {
     account: String,
     amount: i32,
@@ -54,7 +55,7 @@ enum BillingError {
 }
 
 /// Runs once per event, since what it writes on `tx` is committed together with the key, or not at all. `CloudEvents` says what the key
-/// is: two deliveries with the same source and id are the same event.
+/// is: deliveries with the same source and id are the same event.
 #[idempotent(key = "(event.source, event.id)", consumer = "billing")]
 async fn add_credits(tx: &mut SqliteConnection, event: &Event) -> Result<i64, BillingError> {
     let credits = sqlx::query_scalar(
@@ -75,65 +76,51 @@ async fn add_credits(tx: &mut SqliteConnection, event: &Event) -> Result<i64, Bi
 /// Plays the broker: delivers until every delivery is acknowledged.
 async fn deliver(events: &[Event], pool: &SqlitePool) -> anyhow::Result<()> {
     println!(" no    source     id      account    amount   outcome");
+    let copies = events.chunk_by(|event, next| event == next);
+    let mut queue: VecDeque<Vec<Event>> = copies.map(<[Event]>::to_vec).collect();
     let mut number = 0;
-    let mut queue: VecDeque<Vec<Event>> = events
-        .chunk_by(|a, b| (&a.source, &a.id) == (&b.source, &b.id))
-        .map(<[Event]>::to_vec)
-        .collect();
     while let Some(copies) = queue.pop_front() {
-        let last = copies.len() - 1;
-        let mut deliveries = Vec::new();
+        let mark = if copies.len() > 1 { '│' } else { ' ' };
+        let mut tasks = Vec::new();
         for event in copies {
             let pool = pool.clone();
-            deliveries.push(tokio::spawn(async move {
-                // A pool stands where the handler declares its transaction.
-                let result = add_credits(&pool, &event).await;
-                (event, result)
-            }));
+            // A pool stands where the handler declares its transaction.
+            let task = async move { (add_credits(&pool, &event).await, event) };
+            tasks.push(tokio::spawn(task));
         }
-        let mut again = Vec::new();
-        for (place, delivery) in deliveries.into_iter().enumerate() {
-            let (event, result) = delivery.await?;
+        for task in tasks {
+            let (result, event) = task.await?;
             let outcome = match &result {
                 // Ok: acknowledge. The effect is committed, by this delivery or by an earlier one.
-                Ok(Outcome::Processed(credits)) => {
-                    format!("processed, {} has {credits}", event.data.account)
-                }
+                Ok(Outcome::Processed(balance)) => format!("processed, balance {balance}"),
                 Ok(Outcome::Duplicate | Outcome::Replayed(_) | Outcome::Stale) => {
                     "duplicate".to_owned()
                 }
-                Err(error) => format!("failed: {error}"),
+                Err(error) => format!("failed and rolled back: {error}"),
             };
             number += 1;
-            let bracket = match place {
-                _ if last == 0 => ' ',
-                0 => '┐',
-                _ if place == last => '┘',
-                _ => '│',
-            };
             println!(
-                "{number:>3} {bracket}  {:<10} {:<7} {:<9} {:>7}   {outcome}",
+                "{number:>3} {mark}  {:<10} {:<7} {:<9} {:>7}   {outcome}",
                 event.source, event.id, event.data.account, event.data.amount,
             );
-            // Err: do not acknowledge. What may pass is delivered again; for the rest a broker has its dead letters.
+            // Err: do not acknowledge. What may pass is delivered again; for anything else a broker has its dead letters.
             if let Err(error) = result {
-                let may_pass =
-                    matches!(error, BillingError::ReceiptNotSent) || idem::is_transient(&error);
-                ensure!(may_pass, "{:#}", anyhow::Error::new(error));
-                again.push(Event {
-                    redelivered: true,
+                let own = matches!(error, BillingError::ReceiptNotSent);
+                if !own && !idem::is_transient(&error) {
+                    return Err(error).with_context(|| format!("delivery {number}"));
+                }
+                let redelivered = true;
+                queue.push_back(vec![Event {
+                    redelivered,
                     ..event
-                });
+                }]);
             }
-        }
-        if !again.is_empty() {
-            queue.push_back(again);
         }
     }
     Ok(())
 }
 
-/// Reads one event per line. What cannot be an event is an error that names the line.
+/// Reads one event per line. A line that holds none is an error with the line's number.
 fn parse(input: &str) -> anyhow::Result<Vec<Event>> {
     let mut events = Vec::new();
     for (line, number) in input.lines().zip(1..) {
@@ -146,28 +133,36 @@ fn parse(input: &str) -> anyhow::Result<Vec<Event>> {
             anyhow!("line {number}: {error}")
         })?;
         let (version, kind) = (&event.specversion, &event.r#type);
-        ensure!(version == "1.0", "line {number}: unknown specversion `{version}`");
-        ensure!(kind == EVENT_TYPE, "line {number}: type `{kind}` instead of `{EVENT_TYPE}`");
+        ensure!(
+            version == "1.0",
+            "line {number}: the specversion is `{version}` and not `1.0`"
+        );
+        ensure!(
+            kind == EVENT_TYPE,
+            "line {number}: the type is `{kind}` and not `{EVENT_TYPE}`"
+        );
         events.push(event);
     }
-    ensure!(!events.is_empty(), "the input holds no events");
+    ensure!(!events.is_empty(), "the input holds no event");
     Ok(events)
 }
 
-/// What every account has to hold in the end, computed without the library and without the database.
+/// The number of distinct events, and what they come to, computed without the library and without the database.
 fn sums(events: &[Event]) -> (usize, BTreeMap<String, i64>) {
     let mut distinct = BTreeMap::new();
-    let mut sums = BTreeMap::new();
     for event in events {
-        distinct.insert((&event.source, &event.id), &event.data);
+        distinct
+            .entry((&event.source, &event.id))
+            .or_insert(&event.data);
     }
+    let mut sums = BTreeMap::new();
     for data in distinct.values() {
         *sums.entry(data.account.clone()).or_default() += i64::from(data.amount);
     }
     (distinct.len(), sums)
 }
 
-async fn run(directory: &Path) -> anyhow::Result<()> {
+async fn run(database: &Path) -> anyhow::Result<()> {
     let argument = std::env::args().nth(1);
     let input = match argument.as_deref() {
         None => include_str!("deliveries.jsonl").to_owned(),
@@ -177,28 +172,32 @@ async fn run(directory: &Path) -> anyhow::Result<()> {
     let events = parse(&input)?;
     let (distinct, expected) = sums(&events);
 
-    // A file, and not `sqlite::memory:`, which would be a database of its own for each connection.
+    // Connections share a file; `sqlite::memory:` would be a database of its own for each.
     let options = SqliteConnectOptions::new()
-        .filename(directory.join("quickstart.db"))
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal);
-    let pool = SqlitePool::connect_with(options).await?;
+        .filename(database)
+        .create_if_missing(true);
+    let pool = SqlitePool::connect_with(options.journal_mode(SqliteJournalMode::Wal)).await?;
     idem::migrate(&pool).await?;
-    sqlx::query("CREATE TABLE accounts (id TEXT PRIMARY KEY, credits INTEGER NOT NULL)")
-        .execute(&pool)
-        .await?;
+    let accounts = "CREATE TABLE accounts (id TEXT PRIMARY KEY, credits INTEGER NOT NULL)";
+    sqlx::query(accounts).execute(&pool).await?;
 
-    println!("{} deliveries of {distinct} events. Copies in a bracket arrive at the same time.\n", events.len());
+    let deliveries = events.len();
+    println!("{deliveries} deliveries of {distinct} events; those beside a │ arrive together.\n");
     deliver(&events, &pool).await?;
 
-    let balances = sqlx::query_as("SELECT id, credits FROM accounts").fetch_all(&pool).await?;
+    let balances = sqlx::query_as("SELECT id, credits FROM accounts")
+        .fetch_all(&pool)
+        .await?;
     let balances: BTreeMap<String, i64> = balances.into_iter().collect();
     pool.close().await;
     println!("\nBalances");
     for (account, credits) in &balances {
-        println!("{account:>31} {credits:>10}");
+        println!("{:25}{account:<9} {credits:>7}", "");
     }
-    ensure!(balances == expected, "the balances are not the sums over the distinct events, {expected:?}");
+    ensure!(
+        balances == expected,
+        "the balances are not the sums over the {distinct} distinct events, {expected:?}"
+    );
     println!("\nOK: the balances are the sums over the {distinct} distinct events.");
     Ok(())
 }
@@ -208,8 +207,13 @@ async fn main() -> ExitCode {
     let name = format!("idem-quickstart-{}", std::process::id());
     let directory = std::env::temp_dir().join(name);
     let result = match std::fs::create_dir(&directory) {
-        Ok(()) => run(&directory).await,
-        Err(error) => Err(error.into()),
+        Ok(()) => run(&directory.join("quickstart.db")).await,
+        Err(error) => Err(anyhow!("cannot create {}: {error}", directory.display())),
     };
-    ExitCode::SUCCESS
+    std::fs::remove_dir_all(directory).ok();
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
 }

@@ -7,6 +7,8 @@
 )]
 
 mod contract;
+#[path = "contract/server.rs"]
+mod server;
 
 mod db {
     pub(crate) use sqlx::{MySql as Db, MySqlConnection as Conn};
@@ -24,4 +26,15 @@ mod db {
     pub(crate) const CLAIMS_OF: &str =
         "SELECT count(*) FROM processed_messages WHERE message_id = ?";
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
+
+    pub(crate) const SET_ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL";
+    pub(crate) const CONNECTION_ID: &str = "SELECT CAST(connection_id() AS SIGNED)";
+    pub(crate) const KILL: &str = "KILL {}";
+    pub(crate) const IS_CONNECTED: &str =
+        "SELECT count(*) FROM information_schema.processlist WHERE id = {}";
+    pub(crate) const BEGIN_SENT: &str = "BEGIN; SAVEPOINT idem_seal";
+    pub(crate) const COMMIT_SENT: &str = "RELEASE SAVEPOINT idem_seal; COMMIT";
 }
+
+#[path = "contract/mysql.rs"]
+mod particular;

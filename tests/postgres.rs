@@ -7,6 +7,8 @@
 )]
 
 mod contract;
+#[path = "contract/server.rs"]
+mod server;
 
 mod db {
     pub(crate) use sqlx::{PgConnection as Conn, Postgres as Db};
@@ -23,4 +25,15 @@ mod db {
     pub(crate) const CLAIMS_OF: &str =
         "SELECT count(*) FROM processed_messages WHERE message_id = $1";
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
+
+    pub(crate) const SET_ISOLATION: &str =
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL";
+    pub(crate) const CONNECTION_ID: &str = "SELECT pg_backend_pid()::bigint";
+    pub(crate) const KILL: &str = "SELECT pg_terminate_backend({})";
+    pub(crate) const IS_CONNECTED: &str = "SELECT count(*) FROM pg_stat_activity WHERE pid = {}";
+    pub(crate) const BEGIN_SENT: &str = "BEGIN; SELECT set_config('lock_timeout', '10001ms', true) WHERE current_setting('lock_timeout') = '0'";
+    pub(crate) const COMMIT_SENT: &str = "SELECT 1; COMMIT AND CHAIN";
 }
+
+#[path = "contract/postgres.rs"]
+mod particular;

@@ -24,3 +24,6 @@ mod db {
         "SELECT count(*) FROM processed_messages WHERE message_id = ?";
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
 }
+
+#[path = "contract/sqlite.rs"]
+mod particular;

@@ -6,14 +6,14 @@ mod keys;
 
 mod lost;
 mod nested;
-mod race;
+pub(crate) mod race;
 mod schema;
 
-use idem::{Claimed, Outcome, idempotent};
+pub(crate) use idem::{Claimed, Outcome, idempotent};
 use idem_tests::Fixture;
-use sqlx::{Pool, Transaction};
+pub(crate) use sqlx::{Pool, Transaction};
 
-use crate::db::{self, Conn, Db};
+pub(crate) use crate::db::{self, Conn, Db};
 
 /// What a handler of the contract returns as its error.
 #[derive(Debug, thiserror::Error)]

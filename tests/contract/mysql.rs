@@ -1,0 +1,172 @@
+//! What is particular to `MariaDB` and `MySQL`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idem::Error;
+use tokio::sync::Barrier;
+
+use crate::contract::*;
+
+#[idempotent(key = "message", consumer = "billing")]
+async fn runs(tx: &mut Conn, message: &str, sql: &'static str) -> Result<u64, Fail> {
+    effect(tx, message).await?;
+    sqlx::raw_sql(sql).execute(tx).await?;
+    Ok(7)
+}
+
+/// DDL commits, and takes the savepoint that is the seal along; so does a transaction that takes the first one's place.
+#[tokio::test]
+async fn p3_ddl_and_another_transaction_are_noticed() {
+    let test = Test::new(1).await;
+    for (sql, redelivered) in [
+        ("CREATE TABLE other (id int)", Outcome::Duplicate),
+        ("ROLLBACK; BEGIN", Outcome::Processed(7)),
+        ("COMMIT; BEGIN", Outcome::Duplicate),
+    ] {
+        let error = runs(&test.pool, sql, sql).await.unwrap_err();
+        assert!(
+            matches!(error, Fail::Delivery(Error::TransactionLost(_))),
+            "{sql}: {error:?}"
+        );
+        test.assert_pool_is_clean(sql).await;
+        let again = runs(&test.pool, sql, "SELECT 1").await.unwrap();
+        assert_eq!(again, redelivered, "{sql}");
+        assert_eq!(test.effects_of(sql).await, 1, "{sql}");
+    }
+}
+
+/// Locks row 2, meets the other at the barrier, and then wants row 1, which the other has locked.
+async fn deadlock(tx: &mut Conn, barrier: &Barrier) -> Result<(), sqlx::Error> {
+    sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 2")
+        .execute(&mut *tx)
+        .await?;
+    barrier.wait().await;
+    sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 1")
+        .execute(tx)
+        .await
+        .map(drop)
+}
+
+#[idempotent(key = "message", consumer = "billing")]
+async fn swallows_a_deadlock(
+    tx: &mut Conn,
+    message: &str,
+    barrier: &Barrier,
+    victim: &mut bool,
+) -> Result<u64, Fail> {
+    effect(tx, message).await?;
+    *victim = deadlock(tx, barrier).await.is_err();
+    Ok(7)
+}
+
+/// The server has rolled the transaction back, and COMMIT would succeed for nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p3_a_swallowed_deadlock_is_no_success() {
+    let test = Test::new(3).await;
+    let tables = "CREATE TABLE locks (id int PRIMARY KEY, n bigint NOT NULL) ENGINE = InnoDB; \
+        INSERT INTO locks VALUES (1, 0), (2, 0)";
+    sqlx::raw_sql(tables).execute(&test.pool).await.unwrap();
+    let mut times = 0;
+    for round in 0..20 {
+        let message = format!("round {round}");
+        let barrier = Arc::new(Barrier::new(2));
+        let (pool, met) = (test.pool.clone(), Arc::clone(&barrier));
+        let other = tokio::spawn(async move {
+            let mut tx = pool.begin().await?;
+            // The server rolls back who has changed less.
+            sqlx::query("INSERT INTO effects (message) SELECT 'weight' FROM information_schema.columns LIMIT 50")
+                .execute(&mut *tx)
+                .await?;
+            sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 1")
+                .execute(&mut *tx)
+                .await?;
+            met.wait().await;
+            sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 2")
+                .execute(&mut *tx)
+                .await?;
+            tx.rollback().await
+        });
+        let mut victim = false;
+        let result = swallows_a_deadlock(&test.pool, &message, &barrier, &mut victim).await;
+        other.await.unwrap().ok();
+        if !victim {
+            continue;
+        }
+        times += 1;
+        let error = result.unwrap_err();
+        assert!(
+            matches!(error, Fail::Delivery(Error::TransactionLost(_))),
+            "{error:?}"
+        );
+        assert!(error.is_transient());
+        assert_eq!(test.effects_of(&message).await, 0);
+        let again = on_connection(&test.pool, &message, Body::Succeeds)
+            .await
+            .unwrap();
+        assert_eq!(again, Outcome::Processed(7));
+        assert_eq!(test.effects_of(&message).await, 1);
+    }
+    assert!(times > 0, "a deadlock was made");
+    test.assert_pool_is_clean("deadlocks").await;
+}
+
+#[tokio::test]
+async fn p9_waiting_is_bounded() {
+    let test = Test::new(2).await;
+    let Claimed::Fresh(first) = idem::claim(&test.pool, "billing", "evt-1").await.unwrap() else {
+        panic!("it is new");
+    };
+    let mut conn = test.pool.acquire().await.unwrap();
+    sqlx::raw_sql("SET innodb_lock_wait_timeout = 1")
+        .execute(&mut *conn)
+        .await
+        .unwrap();
+    let error = on_connection(&mut conn, "evt-1", Body::Panics)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, Fail::Delivery(Error::InFlight(_))),
+        "{error:?}"
+    );
+    assert!(error.is_transient());
+    drop(conn);
+    first.rollback().await;
+    let outcome = on_connection(&test.pool, "evt-1", Body::Succeeds)
+        .await
+        .unwrap();
+    assert!(outcome.is_processed());
+}
+
+/// sqlx loses step when a statement is cancelled while it is prepared. A duplicate that is delivered on such a connection must not be
+/// taken for new by the answer to an earlier statement.
+#[tokio::test]
+async fn p2_a_connection_out_of_step_decides_nothing() {
+    let test = Test::slow(1).await;
+    let _ = on_connection(&test.pool, "evt-1", Body::Succeeds)
+        .await
+        .unwrap();
+    let mut noticed = 0;
+    for form in FORMS {
+        for polls in 0..8 {
+            let mut conn = test.pool.acquire().await.unwrap();
+            let cancelled = {
+                let sql = sqlx::AssertSqlSafe(format!("SELECT ? + ? + ? + {polls}"));
+                let query = sqlx::query(sql).bind(1).bind(2).bind(3).execute(&mut *conn);
+                idem_tests::cancelled_after(polls, query).await.is_none()
+            };
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let delivery = deliver(form, &mut *conn, "evt-1", Body::Succeeds);
+            match tokio::time::timeout(Duration::from_secs(1), delivery).await {
+                Ok(Ok(outcome)) => assert_eq!(outcome, Outcome::Duplicate, "{form:?} {polls}"),
+                Ok(Err(_)) | Err(_) => {
+                    assert!(cancelled, "{form:?} {polls}");
+                    noticed += 1;
+                }
+            }
+            conn.close_on_drop();
+        }
+    }
+    assert!(noticed > 0, "a connection was out of step");
+    assert_eq!(test.effects_of("evt-1").await, 1);
+}
