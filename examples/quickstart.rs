@@ -11,7 +11,7 @@
 //! - Equal lines that follow each other are copies that arrive at the same time.
 //! - `"fails_at_first": true` makes the handler fail at the first delivery, and the event is delivered again at the end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -19,8 +19,6 @@ use anyhow::{Context as _, anyhow, ensure};
 use idem::{Outcome, idempotent};
 use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool};
-
-const EVENT_TYPE: &str = "com.example.credits.bought";
 
 /// The attributes that `CloudEvents` requires, and the data.
 #[derive(Clone, PartialEq, Deserialize)]
@@ -124,54 +122,31 @@ async fn deliver(events: &[Event], pool: &SqlitePool) -> anyhow::Result<()> {
 fn parse(input: &str) -> anyhow::Result<Vec<Event>> {
     let mut events = Vec::new();
     for (line, number) in input.lines().zip(1..) {
-        if line.trim().is_empty() {
-            continue;
+        if !line.trim().is_empty() {
+            events.push(serde_json::from_str(line).map_err(|error| {
+                // serde_json has seen this one line only, and calls it the first.
+                let error = error.to_string().replace(" at line 1 column", " at column");
+                anyhow!("line {number} is not an event: {error}")
+            })?);
         }
-        let event: Event = serde_json::from_str(line).map_err(|error| {
-            // serde_json has seen this one line only, and calls it the first.
-            let error = error.to_string().replace(" at line 1 column", " at column");
-            anyhow!("line {number}: {error}")
-        })?;
-        let (version, kind) = (&event.specversion, &event.r#type);
-        ensure!(
-            version == "1.0",
-            "line {number}: the specversion is `{version}` and not `1.0`"
-        );
-        ensure!(
-            kind == EVENT_TYPE,
-            "line {number}: the type is `{kind}` and not `{EVENT_TYPE}`"
-        );
-        events.push(event);
     }
     ensure!(!events.is_empty(), "the input holds no event");
     Ok(events)
 }
 
-/// The number of distinct events, and what they come to, computed without the library and without the database.
+/// The number of distinct events, and what they come to for each account, without the library and without the database.
 fn sums(events: &[Event]) -> (usize, BTreeMap<String, i64>) {
-    let mut distinct = BTreeMap::new();
-    for event in events {
-        distinct
-            .entry((&event.source, &event.id))
-            .or_insert(&event.data);
-    }
+    let mut distinct = BTreeSet::new();
     let mut sums = BTreeMap::new();
-    for data in distinct.values() {
-        *sums.entry(data.account.clone()).or_default() += i64::from(data.amount);
+    for event in events {
+        if distinct.insert((&event.source, &event.id)) {
+            *sums.entry(event.data.account.clone()).or_default() += i64::from(event.data.amount);
+        }
     }
     (distinct.len(), sums)
 }
 
-async fn run(database: &Path) -> anyhow::Result<()> {
-    let argument = std::env::args().nth(1);
-    let input = match argument.as_deref() {
-        None => include_str!("deliveries.jsonl").to_owned(),
-        Some("-") => std::io::read_to_string(std::io::stdin()).context("standard input")?,
-        Some(path) => std::fs::read_to_string(path).context(path.to_owned())?,
-    };
-    let events = parse(&input)?;
-    let (distinct, expected) = sums(&events);
-
+async fn bill(events: &[Event], database: &Path) -> anyhow::Result<()> {
     // Connections share a file; `sqlite::memory:` would be a database of its own for each.
     let options = SqliteConnectOptions::new()
         .filename(database)
@@ -181,13 +156,12 @@ async fn run(database: &Path) -> anyhow::Result<()> {
     let accounts = "CREATE TABLE accounts (id TEXT PRIMARY KEY, credits INTEGER NOT NULL)";
     sqlx::query(accounts).execute(&pool).await?;
 
-    let deliveries = events.len();
+    let (deliveries, (distinct, expected)) = (events.len(), sums(events));
     println!("{deliveries} deliveries of {distinct} events; those beside a │ arrive together.\n");
-    deliver(&events, &pool).await?;
+    deliver(events, &pool).await?;
 
-    let balances = sqlx::query_as("SELECT id, credits FROM accounts")
-        .fetch_all(&pool)
-        .await?;
+    let balances = "SELECT id, credits FROM accounts";
+    let balances = sqlx::query_as(balances).fetch_all(&pool).await?;
     let balances: BTreeMap<String, i64> = balances.into_iter().collect();
     pool.close().await;
     println!("\nBalances");
@@ -202,16 +176,24 @@ async fn run(database: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn run() -> anyhow::Result<()> {
+    let argument = std::env::args().nth(1);
+    let input = match argument.as_deref() {
+        None => include_str!("deliveries.jsonl").to_owned(),
+        Some("-") => std::io::read_to_string(std::io::stdin()).context("standard input")?,
+        Some(path) => std::fs::read_to_string(path).context(path.to_owned())?,
+    };
+    let events = parse(&input)?;
+    let directory = std::env::temp_dir().join(format!("idem-quickstart-{}", std::process::id()));
+    std::fs::create_dir(&directory).with_context(|| directory.display().to_string())?;
+    let result = bill(&events, &directory.join("quickstart.db")).await;
+    std::fs::remove_dir_all(&directory)?;
+    result
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
-    let name = format!("idem-quickstart-{}", std::process::id());
-    let directory = std::env::temp_dir().join(name);
-    let result = match std::fs::create_dir(&directory) {
-        Ok(()) => run(&directory.join("quickstart.db")).await,
-        Err(error) => Err(anyhow!("cannot create {}: {error}", directory.display())),
-    };
-    std::fs::remove_dir_all(directory).ok();
-    let Err(error) = result else {
+    let Err(error) = run().await else {
         return ExitCode::SUCCESS;
     };
     eprintln!("error: {error:#}");

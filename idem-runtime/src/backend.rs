@@ -125,24 +125,26 @@ pub(crate) enum Fault {
     Permanent,
 }
 
+pub(crate) fn database_fault(error: &dyn sqlx::error::DatabaseError) -> Fault {
+    #[cfg(feature = "postgres")]
+    if let Some(error) = error.try_downcast_ref() {
+        return crate::postgres::fault(error);
+    }
+    #[cfg(feature = "mysql")]
+    if let Some(error) = error.try_downcast_ref() {
+        return crate::mysql::fault(error);
+    }
+    #[cfg(feature = "sqlite")]
+    if let Some(error) = error.try_downcast_ref() {
+        return crate::sqlite::fault(error);
+    }
+    let _ = error;
+    Fault::Permanent
+}
+
 pub(crate) fn fault(error: &sqlx::Error) -> Fault {
     match error {
-        sqlx::Error::Database(error) => {
-            #[cfg(feature = "postgres")]
-            if let Some(error) = error.try_downcast_ref() {
-                return crate::postgres::fault(error);
-            }
-            #[cfg(feature = "mysql")]
-            if let Some(error) = error.try_downcast_ref() {
-                return crate::mysql::fault(error);
-            }
-            #[cfg(feature = "sqlite")]
-            if let Some(error) = error.try_downcast_ref() {
-                return crate::sqlite::fault(error);
-            }
-            let _ = error;
-            Fault::Permanent
-        }
+        sqlx::Error::Database(error) => database_fault(&**error),
         // A protocol error says that this connection is out of step, not that the message is wrong.
         sqlx::Error::Io(_)
         | sqlx::Error::Protocol(_)

@@ -172,13 +172,17 @@ impl Error {
 }
 
 /// Whether the same message may succeed when it is delivered again, for any error: yours, `anyhow`'s, a box. Looks through the chain
-/// of sources for an [`Error`] or a [`sqlx::Error`] and judges that one; an error with neither in its chain is the handler's own
-/// verdict on the message, and permanent.
+/// of sources for an [`Error`], a [`sqlx::Error`], a database's own error or an I/O error, and judges that one. An error with none of
+/// these in its chain is the handler's own verdict on the message, and permanent.
 ///
 /// ```
 /// let error = sqlx::Error::PoolTimedOut;
 /// assert!(idem_runtime::is_transient(&error));
 /// ```
+///
+/// With thiserror, keep the [`sqlx::Error`] in the chain: `#[error("database: {0}")] Database(#[from] sqlx::Error)`. Under
+/// `#[error(transparent)]` only its own source stays, and some of its variants, such as
+/// [`PoolTimedOut`](sqlx::Error::PoolTimedOut), have none. An [`Error`] may be transparent.
 #[must_use]
 pub fn is_transient(error: &(dyn std::error::Error + 'static)) -> bool {
     let chain = || std::iter::successors(Some(error), |error| error.source());
@@ -190,13 +194,24 @@ pub fn is_transient(error: &(dyn std::error::Error + 'static)) -> bool {
     if chain().any(|error| error.is::<Cause>()) {
         return true;
     }
-    chain()
-        .find_map(|error| error.downcast_ref::<sqlx::Error>())
-        .is_some_and(sqlx_is_transient)
+    if let Some(error) = chain().find_map(|error| error.downcast_ref::<sqlx::Error>()) {
+        return sqlx_is_transient(error);
+    }
+    // What `#[error(transparent)]` leaves of a `sqlx::Error`.
+    chain().any(|error| {
+        error.is::<std::io::Error>()
+            || error
+                .downcast_ref::<Box<dyn sqlx::error::DatabaseError>>()
+                .is_some_and(|error| means_redelivery(backend::database_fault(&**error)))
+    })
 }
 
 fn sqlx_is_transient(error: &sqlx::Error) -> bool {
-    match backend::fault(error) {
+    means_redelivery(backend::fault(error))
+}
+
+fn means_redelivery(fault: Fault) -> bool {
+    match fault {
         Fault::Transient | Fault::LockTimeout | Fault::Disconnected => true,
         Fault::NoTable
         | Fault::NoTableOrTransaction

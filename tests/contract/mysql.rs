@@ -9,7 +9,7 @@ use tokio::sync::Barrier;
 use crate::contract::*;
 
 #[idempotent(key = "message", consumer = "billing")]
-async fn runs(tx: &mut Conn, message: &str, sql: &'static str) -> Result<u64, Fail> {
+async fn runs(#[tx] tx: &mut Conn, message: &str, sql: &'static str) -> Result<u64, Fail> {
     effect(tx, message).await?;
     sqlx::raw_sql(sql).execute(tx).await?;
     Ok(7)
@@ -50,7 +50,7 @@ async fn deadlock(tx: &mut Conn, barrier: &Barrier) -> Result<(), sqlx::Error> {
 
 #[idempotent(key = "message", consumer = "billing")]
 async fn swallows_a_deadlock(
-    tx: &mut Conn,
+    #[tx] tx: &mut Conn,
     message: &str,
     barrier: &Barrier,
     victim: &mut bool,

@@ -16,7 +16,7 @@ async fn swallow(tx: &mut Conn) -> Result<u64, Fail> {
 }
 
 #[idempotent(key = "message", consumer = "billing")]
-async fn swallows_on_connection(tx: &mut Conn, message: &str) -> Result<u64, Fail> {
+async fn swallows_on_connection(#[tx] tx: &mut Conn, message: &str) -> Result<u64, Fail> {
     effect(tx, message).await?;
     swallow(tx).await
 }
@@ -120,7 +120,7 @@ async fn p3_commit_notices_an_aborted_outer_transaction() {
 }
 
 #[idempotent(key = "message", consumer = "billing")]
-async fn references(tx: &mut Conn, message: &str, parent: i32) -> Result<u64, Fail> {
+async fn references(#[tx] tx: &mut Conn, message: &str, parent: i32) -> Result<u64, Fail> {
     effect(tx, message).await?;
     sqlx::query("INSERT INTO child VALUES ($1)")
         .bind(parent)
@@ -159,7 +159,7 @@ async fn p1_a_deferred_constraint_fails_at_commit() {
 }
 
 #[idempotent(key = "message", consumer = "billing")]
-async fn reads_lock_timeout(tx: &mut Conn, message: &str) -> Result<String, Fail> {
+async fn reads_lock_timeout(#[tx] tx: &mut Conn, message: &str) -> Result<String, Fail> {
     let _ = message;
     Ok(sqlx::query_scalar("SELECT current_setting('lock_timeout')")
         .fetch_one(tx)

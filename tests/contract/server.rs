@@ -34,9 +34,9 @@ async fn kill(test: &Test, id: i64) {
     let other = test.fixture.pool(1).await;
     let sql = AssertSqlSafe(db::KILL.replace("{}", &id.to_string()));
     sqlx::raw_sql(sql).execute(&other).await.unwrap();
-    let sql = AssertSqlSafe(db::IS_CONNECTED.replace("{}", &id.to_string()));
+    let sql = db::IS_CONNECTED.replace("{}", &id.to_string());
     loop {
-        let count: i64 = sqlx::query_scalar(sql.clone())
+        let count: i64 = sqlx::query_scalar(AssertSqlSafe(sql.clone()))
             .fetch_one(&other)
             .await
             .unwrap();
@@ -138,13 +138,17 @@ async fn p4_the_answer_is_lost() {
         .await
         .unwrap();
     for form in FORMS {
-        for (answer, redelivered) in [
+        for (index, (answer, redelivered)) in [
             ("BEGIN", Outcome::Processed(7)),
             ("processed_messages", Outcome::Processed(7)),
             ("INSERT INTO effects", Outcome::Processed(7)),
             ("COMMIT", Outcome::Duplicate),
-        ] {
-            let message = format!("{form:?} {answer}");
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            // The text that is waited for must not be in the key.
+            let message = format!("{form:?} {index}");
             // A new connection prepares its statements, so that their text is seen.
             let mut conn = test.pool.acquire().await.unwrap();
             conn.close_on_drop();
@@ -180,7 +184,7 @@ async fn round_trips() {
     test.pool.acquire().await.unwrap();
     for form in FORMS {
         let message = format!("{form:?}");
-        let mut count = async |body, held: bool| {
+        let count = async |body, held: bool| {
             let mut conn = test.pool.acquire().await.unwrap();
             if !held {
                 drop(conn);

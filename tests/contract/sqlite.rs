@@ -8,7 +8,7 @@ use crate::contract::*;
 
 /// Runs a statement, drops its error, and returns `Ok`.
 #[idempotent(key = "message", consumer = "billing")]
-async fn swallows(tx: &mut Conn, message: &str, sql: &'static str) -> Result<u64, Fail> {
+async fn swallows(#[tx] tx: &mut Conn, message: &str, sql: &'static str) -> Result<u64, Fail> {
     effect(tx, message).await?;
     sqlx::raw_sql(sql).execute(tx).await.ok();
     Ok(7)
@@ -48,7 +48,7 @@ async fn p3_a_transaction_that_was_rolled_back_is_noticed() {
 }
 
 #[idempotent(key = "message", consumer = "billing")]
-async fn references(tx: &mut Conn, message: &str, parent: i32) -> Result<u64, Fail> {
+async fn references(#[tx] tx: &mut Conn, message: &str, parent: i32) -> Result<u64, Fail> {
     effect(tx, message).await?;
     sqlx::query("INSERT INTO child VALUES (?)")
         .bind(parent)
