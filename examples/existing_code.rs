@@ -13,10 +13,10 @@
 use std::process::ExitCode;
 use std::str::FromStr as _;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use idem::{Claimed, Outcome, idempotent};
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sqlx::{AssertSqlSafe, Postgres, Transaction};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool};
+use sqlx::{AssertSqlSafe, Connection as _, Postgres, Transaction};
 
 /// The team's code before idem. Nothing here changes.
 mod before {
@@ -118,7 +118,8 @@ async fn import(billing: &Billing, pool: &PgPool, orders: &[Order]) -> anyhow::R
     )
     .execute(&mut *tx)
     .await?;
-    // As `tx.commit()`, which would return Ok also for a transaction that an earlier error has aborted.
+    // After this the deliveries that came to Ok may be acknowledged. `tx.commit()` returns Ok also for a transaction that the database
+    // has aborted, and this does not.
     idem::commit(tx).await?;
     Ok(())
 }
@@ -169,13 +170,13 @@ async fn tour(pool: &PgPool) -> anyhow::Result<()> {
     }
 
     println!(
-        "2. An old function that wants a Transaction; another consumer, so the order is new to it"
+        "\n2. An old function that wants a Transaction; another consumer, to which the order is new"
     );
     for _ in 0..2 {
         show(&first.id, &book(pool, &first).await);
     }
 
-    println!("3. An import in one transaction of the team's, which each delivery joins");
+    println!("\n3. An import in one transaction of the team's, which each delivery joins");
     let orders = [
         first,
         order("order-2", "nobody", 5),
@@ -183,7 +184,7 @@ async fn tour(pool: &PgPool) -> anyhow::Result<()> {
     ];
     import(&billing, pool, &orders).await?;
 
-    println!("4. The attribute, idem::once and idem::claim are three forms of the same");
+    println!("\n4. The attribute, idem::once and idem::claim are three forms of the same");
     let [first, _, third] = &orders;
     show("attribute", &three_ways::attribute(pool, first).await);
     show("once", &three_ways::once(pool, first).await);
@@ -192,7 +193,7 @@ async fn tour(pool: &PgPool) -> anyhow::Result<()> {
     show("once", &three_ways::once(pool, third).await);
     show("attribute", &three_ways::attribute(pool, third).await);
 
-    println!("Balances");
+    println!("\nBalances");
     let mut conn = pool.acquire().await?;
     let accounts = Accounts.credits(&mut conn).await?;
     for account in &accounts {
@@ -208,7 +209,7 @@ async fn tour(pool: &PgPool) -> anyhow::Result<()> {
     ensure!(credits == [101, 41], "alice should have 101 and bob 41");
     ensure!(booked == Some(1), "the ledger should hold one entry");
     ensure!(imported == 1, "the import should count one order");
-    println!("OK: every order counts once for each consumer.");
+    println!("\nOK: every order counts once for each consumer.");
     Ok(())
 }
 
@@ -227,27 +228,28 @@ async fn run() -> anyhow::Result<()> {
     let options =
         PgConnectOptions::from_str(url).context("DATABASE_URL is no URL of PostgreSQL")?;
     let server = format!("{}:{}", options.get_host(), options.get_port());
+    let mut conn = PgConnection::connect_with(&options)
+        .await
+        .map_err(|error| anyhow!("no PostgreSQL at {server} ({error}); set DATABASE_URL"))?;
 
     // Two runs at once do not meet in a schema of their own.
     let schema = format!("idem_existing_code_{}", std::process::id());
-    let pool = PgPoolOptions::new()
-        .max_connections(2)
-        .connect_with(options.options([("search_path", schema.as_str())]))
-        .await
-        .with_context(|| format!("no PostgreSQL at {server}; set DATABASE_URL to one"))?;
     let create = AssertSqlSafe(format!("CREATE SCHEMA {schema}"));
-    sqlx::raw_sql(create).execute(&pool).await?;
-
-    let result = async {
-        sqlx::raw_sql(include_str!("existing_code.sql"))
-            .execute(&pool)
-            .await?;
-        idem::migrate(&pool).await?;
-        tour(&pool).await
-    }
-    .await;
+    sqlx::raw_sql(create).execute(&mut conn).await?;
+    let result = in_schema(options.options([("search_path", &schema)])).await;
     let drop = AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"));
-    sqlx::raw_sql(drop).execute(&pool).await?;
+    sqlx::raw_sql(drop).execute(&mut conn).await?;
+    conn.close().await?;
+    result
+}
+
+async fn in_schema(options: PgConnectOptions) -> anyhow::Result<()> {
+    let pool = PgPool::connect_with(options).await?;
+    let tables = include_str!("existing_code.sql");
+    sqlx::raw_sql(tables).execute(&pool).await?;
+    idem::migrate(&pool).await?;
+    let result = tour(&pool).await;
+    pool.close().await;
     result
 }
 

@@ -1,4 +1,8 @@
-#![doc = include_str!("../README.md")]
+#![cfg_attr(all(feature = "postgres", feature = "sqlite"), doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(all(feature = "postgres", feature = "sqlite")),
+    doc = "Idempotent consumers for sqlx. The README is shown here when the features `postgres` and `sqlite`, which its examples use, are on."
+)]
 
 pub use idem_macros::idempotent;
 pub use idem_runtime::*;

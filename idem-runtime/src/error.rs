@@ -19,7 +19,7 @@ pub enum Error {
     /// The table of claims is missing or lacks a column. Transient: no message is at fault, and the redelivery succeeds once the
     /// table is there.
     #[error(
-        "the table `processed_messages` is missing or out of date; run `idem::migrate(&pool).await?` before the first delivery ({0})"
+        "the table `processed_messages` is missing or out of date; run `idem::migrate(&pool).await?` before the first delivery"
     )]
     Schema(#[source] Cause),
 
@@ -29,15 +29,13 @@ pub enum Error {
     /// The wait is bounded by `lock_timeout` on `PostgreSQL` (ten seconds for the claim where the session sets none) and by
     /// `innodb_lock_wait_timeout` on `MySQL` and `MariaDB` (50 seconds unless configured). `SQLite` has one writer at a time and
     /// reports its `busy_timeout` as [`Database`](Error::Database).
-    #[error(
-        "another worker is still processing this message; let the broker redeliver it later ({0})"
-    )]
+    #[error("another worker is still processing this message; let the broker redeliver it later")]
     InFlight(#[source] sqlx::Error),
 
     /// A statement in the handler failed, its error was not returned, and `PostgreSQL` has aborted the transaction: COMMIT would have
     /// rolled everything back, and its answer looks like success. Permanent: the handler needs a change.
     #[error(
-        "a statement in the handler failed and its error was dropped, so the database has aborted the transaction and nothing was applied; return the error with `?`, or run a statement that may fail in a savepoint: `let mut savepoint = tx.begin().await?` ({0})"
+        "a statement in the handler failed and its error was dropped, so the database has aborted the transaction and nothing was applied; return the error with `?`, or run a statement that may fail in a savepoint: `let mut savepoint = tx.begin().await?`"
     )]
     Aborted(#[source] sqlx::Error),
 
@@ -46,14 +44,14 @@ pub enum Error {
     /// handler again, or finds the claim if that was committed. What the handler wrote *after* the transaction had ended was
     /// committed statement by statement, which no library can undo.
     #[error(
-        "the delivery's transaction had ended before the handler returned Ok; return every database error with `?`, do not drop a nested `begin()` half-way, and run no COMMIT, ROLLBACK or DDL in a handler ({0})"
+        "the delivery's transaction had ended before the handler returned Ok; return every database error with `?`, do not drop a nested `begin()` half-way, and run no COMMIT, ROLLBACK or DDL in a handler"
     )]
     TransactionLost(#[source] Cause),
 
     /// The connection failed while COMMIT was under way, so that it is unknown whether the effect is there. Transient: the next
     /// delivery either finds the claim or processes the message.
     #[error(
-        "the connection was lost during COMMIT, so it is unknown whether the message was processed; let the broker redeliver it, and its claim will tell ({0})"
+        "the connection was lost during COMMIT, so it is unknown whether the message was processed; let the broker redeliver it, and its claim will tell"
     )]
     CommitUnknown(#[source] sqlx::Error),
 
