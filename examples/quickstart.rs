@@ -58,7 +58,7 @@ enum BillingError {
 async fn add_credits(tx: &mut SqliteConnection, event: &Event) -> Result<i64, BillingError> {
     let credits = sqlx::query_scalar(
         "INSERT INTO accounts (id, credits) VALUES ($1, $2)
-         ON CONFLICT (id) DO UPDATE SET credits = credits + 2 * excluded.credits RETURNING credits",
+         ON CONFLICT (id) DO UPDATE SET credits = credits + excluded.credits RETURNING credits",
     )
     .bind(&event.data.account)
     .bind(event.data.amount)

@@ -1,4 +1,4 @@
-//! A `RabbitMQ` consumer whose payments reach `PostgreSQL` once, however often they are delivered and whenever it is killed.
+//! A RabbitMQ consumer whose payments reach PostgreSQL once, however often they are delivered and whenever it is killed.
 //!
 //! ```text
 //! cargo run --example rabbitmq --features rabbitmq

@@ -1,5 +1,5 @@
 //! The expansion among hostile lints and names: this file compiles, or the test fails. What the handlers do is tested by the contract;
-//! here each runs once, on `SQLite`.
+//! here each runs once, on SQLite.
 #![deny(
     warnings,
     unused,

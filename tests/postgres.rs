@@ -1,4 +1,4 @@
-//! The contract on `PostgreSQL`, and what is particular to it.
+//! The contract on PostgreSQL, and what is particular to it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

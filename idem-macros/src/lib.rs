@@ -13,7 +13,7 @@ mod types;
 /// Gives a message its effect once: rewrites an async handler so that its transaction begins with the claim of (consumer, key), and
 /// short-circuits duplicates.
 ///
-/// ```ignore
+/// ```text
 /// #[idempotent(key = "event.id", consumer = "billing")]
 /// async fn add_credits(tx: &mut PgConnection, event: &OrderPaid) -> Result<i64, BillingError> { … }
 ///

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use sqlx::{Database, SqlSafeStr, Transaction};
 use sqlx_core::transaction::TransactionManager;
 
-/// A database that holds claims: `Postgres`, `MySql` (also for `MariaDB`) or `Sqlite`, each behind the feature of its name. Sealed:
+/// A database that holds claims: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`, each behind the feature of its name. Sealed:
 /// the promises are tested per database.
 #[diagnostic::on_unimplemented(
     message = "idem has no support for the database `{Self}`, or its feature is not enabled",
@@ -119,7 +119,7 @@ pub(crate) enum Fault {
     NoTransaction,
     /// The statement names a table or a column that does not exist.
     NoTable,
-    /// `SQLite` has one code for a missing table, savepoint and transaction; what was being done tells them apart.
+    /// SQLite has one code for a missing table, savepoint and transaction; what was being done tells them apart.
     NoTableOrTransaction,
     /// Anything else: the same statement fails again.
     Permanent,

@@ -155,9 +155,9 @@ impl<DB: Backend> DerefMut for Claim<'_, DB> {
 }
 
 /// Commits a transaction of yours that deliveries have joined, and notices when it is dead, which [`Transaction::commit`] does not:
-/// `PostgreSQL` answers the COMMIT of an aborted transaction with a ROLLBACK that looks like success.
+/// PostgreSQL answers the COMMIT of an aborted transaction with a ROLLBACK that looks like success.
 ///
-/// On `MySQL` a transaction that the server has rolled back (a deadlock whose error was dropped) cannot be told from a live one here.
+/// On MySQL a transaction that the server has rolled back (a deadlock whose error was dropped) cannot be told from a live one here.
 ///
 /// # Errors
 ///

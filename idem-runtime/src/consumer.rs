@@ -1,7 +1,7 @@
 use std::fmt;
 
 /// The longest name of a consumer, in bytes. Together with [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) it fits the index entry of every
-/// database (`PostgreSQL` takes 2704 bytes, `InnoDB` 3072).
+/// database (PostgreSQL takes 2704 bytes, InnoDB 3072).
 pub const MAX_CONSUMER_BYTES: usize = 255;
 
 /// Why a string cannot be the name of a consumer.

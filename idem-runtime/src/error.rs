@@ -26,13 +26,13 @@ pub enum Error {
     /// Another worker was still processing this message when the database's lock time-out ended the wait. Transient: the redelivery
     /// finds the other worker's verdict.
     ///
-    /// The wait is bounded by `lock_timeout` on `PostgreSQL` (ten seconds for the claim where the session sets none) and by
-    /// `innodb_lock_wait_timeout` on `MySQL` and `MariaDB` (50 seconds unless configured). `SQLite` has one writer at a time and
+    /// The wait is bounded by `lock_timeout` on PostgreSQL (ten seconds for the claim where the session sets none) and by
+    /// `innodb_lock_wait_timeout` on MySQL and MariaDB (50 seconds unless configured). SQLite has one writer at a time and
     /// reports its `busy_timeout` as [`Database`](Error::Database).
     #[error("another worker is still processing this message; let the broker redeliver it later")]
     InFlight(#[source] sqlx::Error),
 
-    /// A statement in the handler failed, its error was not returned, and `PostgreSQL` has aborted the transaction: COMMIT would have
+    /// A statement in the handler failed, its error was not returned, and PostgreSQL has aborted the transaction: COMMIT would have
     /// rolled everything back, and its answer looks like success. Permanent: the handler needs a change.
     #[error(
         "a statement in the handler failed and its error was dropped, so the database has aborted the transaction and nothing was applied; return the error with `?`, or run a statement that may fail in a savepoint: `let mut savepoint = tx.begin().await?`"
@@ -40,7 +40,7 @@ pub enum Error {
     Aborted(#[source] sqlx::Error),
 
     /// The transaction that held the claim was gone when the handler returned `Ok`: a deadlock whose error was dropped, a nested
-    /// `begin()` that was cancelled, DDL on `MySQL`, or a COMMIT or ROLLBACK of the handler's own. Transient: the redelivery runs the
+    /// `begin()` that was cancelled, DDL on MySQL, or a COMMIT or ROLLBACK of the handler's own. Transient: the redelivery runs the
     /// handler again, or finds the claim if that was committed. What the handler wrote *after* the transaction had ended was
     /// committed statement by statement, which no library can undo.
     #[error(
@@ -189,7 +189,7 @@ pub fn is_transient(error: &(dyn std::error::Error + 'static)) -> bool {
         return error.is_transient();
     }
     // `#[error(transparent)]` passes our sources on and leaves us out of the chain.
-    if chain().any(|error| error.is::<Cause>()) {
+    if chain().any(<dyn std::error::Error>::is::<Cause>) {
         return true;
     }
     if let Some(error) = chain().find_map(|error| error.downcast_ref::<sqlx::Error>()) {

@@ -132,7 +132,7 @@ pub enum InvalidKey {
         /// Its length in bytes.
         bytes: usize,
     },
-    /// The key holds a NUL character, which `PostgreSQL` cannot store in text.
+    /// The key holds a NUL character, which PostgreSQL cannot store in text.
     Nul {
         /// Its byte offset within the part.
         at: usize,

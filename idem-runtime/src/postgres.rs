@@ -31,7 +31,7 @@ impl Dialect for Postgres {
         })
     }
 
-    /// `PostgreSQL` answers the COMMIT of an aborted transaction with ROLLBACK, which sqlx takes for success; a statement before it
+    /// PostgreSQL answers the COMMIT of an aborted transaction with ROLLBACK, which sqlx takes for success; a statement before it
     /// fails instead. AND CHAIN fails where there is no transaction at all, and leaves an empty one, so that the ROLLBACK with which
     /// sqlx takes its depth back has something to end. That goes out with the ping of the pool; a connection that the caller holds
     /// would stay "idle in transaction" until its next use, and gets a round trip for it.

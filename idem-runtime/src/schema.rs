@@ -5,7 +5,7 @@ use crate::{Error, Source};
 /// Creates the table of claims, or upgrades it in place. Safe to run at every start and in many processes at once; it leaves sqlx's own
 /// migrations table alone. For migrations of your own take the statements in [`sql`].
 ///
-/// Give it a pool or a connection outside a transaction: on `MySQL`, DDL commits the transaction it runs in.
+/// Give it a pool or a connection outside a transaction: on MySQL, DDL commits the transaction it runs in.
 ///
 /// # Errors
 ///
@@ -23,13 +23,13 @@ where
 
 /// The statements that [`migrate`] runs, for people who keep their own migrations.
 ///
-/// The consumer is part of the primary key, and both of its columns compare byte by byte: the collation `"C"` on `PostgreSQL`,
-/// VARBINARY on `MySQL` and `MariaDB` (whose text collations fold case and ignore trailing blanks), BINARY on `SQLite`.
+/// The consumer is part of the primary key, and both of its columns compare byte by byte: the collation `"C"` on PostgreSQL,
+/// VARBINARY on MySQL and MariaDB (whose text collations fold case and ignore trailing blanks), BINARY on SQLite.
 pub mod sql {
-    /// For `PostgreSQL`.
+    /// For PostgreSQL.
     pub const POSTGRES: &str = include_str!("schema/postgres.sql");
-    /// For `MySQL` and `MariaDB`.
+    /// For MySQL and MariaDB.
     pub const MYSQL: &str = include_str!("schema/mysql.sql");
-    /// For `SQLite`.
+    /// For SQLite.
     pub const SQLITE: &str = include_str!("schema/sqlite.sql");
 }

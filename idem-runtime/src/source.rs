@@ -16,14 +16,14 @@ use crate::error::Step;
 /// # Cancellation
 ///
 /// A delivery may be dropped at any point. A pool stays clean: where the state of the connection is in doubt, it is closed (on
-/// `PostgreSQL` while the delivery begins, on `MySQL` until it ends). A transaction of yours stays as it was, or, if the delivery was
+/// PostgreSQL while the delivery begins, on MySQL until it ends). A transaction of yours stays as it was, or, if the delivery was
 /// dropped while its savepoint was being released, fails with an error at its next statement.
 ///
 /// What you hold the library cannot close. A plain `&mut connection` on which a delivery was dropped may be left in an open, empty
 /// transaction: the next delivery on it is unharmed, but close it before you use it for anything else. Lend `&mut PoolConnection` to
 /// have it closed for you.
 ///
-/// On `MySQL`, sqlx 0.9 may take the answer of a cancelled statement, of anyone's, for the answer of the next one. After a delivery was
+/// On MySQL, sqlx 0.9 may take the answer of a cancelled statement, of anyone's, for the answer of the next one. After a delivery was
 /// dropped on a connection or transaction that you hold there, close the connection (`PoolConnection::close_on_drop`). Every claim, and
 /// [`commit`](crate::commit), notices a connection that is out of step.
 #[diagnostic::on_unimplemented(

@@ -104,7 +104,7 @@ async fn p5_cancelled_on_a_held_connection_of_a_pool() {
     .await;
 }
 
-/// The library cannot close it. The next delivery on it is unharmed, and leaves it clean; on `MySQL` its owner has to close it.
+/// The library cannot close it. The next delivery on it is unharmed, and leaves it clean; on MySQL its owner has to close it.
 #[tokio::test]
 async fn p5_cancelled_on_a_plain_connection() {
     let test = Test::slow(1).await;

@@ -103,7 +103,7 @@ async fn deliver<'c>(
 async fn assert_lost(test: &Test, misdeed: Misdeed, redelivered: Outcome<u64>) {
     for form in FORMS {
         for held in [false, true] {
-            // `SQLite` may be too quick for a future to be dropped half-way.
+            // SQLite may be too quick for a future to be dropped half-way.
             let mut attempts = 0..100;
             let (message, result) = loop {
                 let attempt = attempts.next().expect("the misdeed is done now and then");

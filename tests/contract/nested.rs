@@ -172,11 +172,11 @@ async fn p3_a_lost_outer_transaction_is_not_joined_and_not_committed() {
         let message = format!("{form:?}");
         let mut outer = test.pool.begin().await.unwrap();
         effect(&mut outer, &message).await.unwrap();
-        // `SQLite` may be too quick for a future to be dropped half-way.
+        // SQLite may be too quick for a future to be dropped half-way.
         while let Some(nested) = idem_tests::cancelled_after(1, outer.begin()).await {
             nested.unwrap().commit().await.unwrap();
         }
-        // `SQLite` rolls back on another thread.
+        // SQLite rolls back on another thread.
         sqlx::Connection::ping(&mut *outer).await.unwrap();
         let error = deliver(form, &mut outer, &message, Body::Succeeds)
             .await

@@ -1,4 +1,4 @@
-//! What is particular to `PostgreSQL`.
+//! What is particular to PostgreSQL.
 
 use std::time::{Duration, Instant};
 

@@ -70,8 +70,8 @@ async fn p2_many_processes_at_once() {
     for worker in workers {
         let output = worker.wait_with_output().await.unwrap();
         assert!(output.status.success(), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        processed += text.trim().parse::<i32>().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        processed += printed.trim().parse::<i32>().unwrap();
     }
     assert_eq!(processed, 40);
     for number in 0..40 {
@@ -135,7 +135,7 @@ async fn p9_a_delivery_in_flight_is_waited_for_and_no_duplicate() {
     }
 }
 
-/// When the first rolls back, its waiters compete for the claim; on `MariaDB` they may deadlock, which is transient.
+/// When the first rolls back, its waiters compete for the claim; on MariaDB they may deadlock, which is transient.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p9_many_waiters_when_the_first_one_fails() {
     let test = Test::new(9).await;

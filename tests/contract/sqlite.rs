@@ -1,4 +1,4 @@
-//! What is particular to `SQLite`.
+//! What is particular to SQLite.
 
 use std::time::Duration;
 

@@ -43,6 +43,7 @@ impl<S: Server> Fixture<S> {
     }
 
     /// As [`Fixture::pool`], to be changed before it connects.
+    #[must_use]
     pub fn options(&self, connections: u32) -> sqlx::pool::PoolOptions<S::Db> {
         sqlx::pool::PoolOptions::new()
             .max_connections(connections)
@@ -50,6 +51,7 @@ impl<S: Server> Fixture<S> {
     }
 
     /// The database's name on its server.
+    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -60,11 +60,13 @@ impl Proxy {
     }
 
     /// The same URL, through the proxy.
+    #[must_use]
     pub fn url(&self, url: &str) -> String {
         url.replacen(address(url), &self.address.to_string(), 1)
     }
 
     /// The round trips since the last call, and the statements in them.
+    #[must_use]
     pub fn take(&self) -> (usize, Vec<String>) {
         let statements = std::mem::take(&mut *self.state.statements.lock().unwrap());
         (self.state.round_trips.swap(0, Ordering::SeqCst), statements)
@@ -77,6 +79,7 @@ impl Proxy {
     }
 
     /// Whether that has happened.
+    #[must_use]
     pub fn has_cut(&self) -> bool {
         self.state.cut.load(Ordering::SeqCst)
     }
@@ -171,7 +174,7 @@ fn frame(wire: Wire, started: bool, bytes: &[u8]) -> Option<usize> {
     (bytes.len() >= length).then_some(length)
 }
 
-/// A client waits after a simple query or a sync (`PostgreSQL`), after every command but the closing of a statement (`MySQL`).
+/// A client waits after a simple query or a sync (PostgreSQL), after every command but the closing of a statement (MySQL).
 fn count(state: &State, message: &[u8]) {
     let is_round_trip = match state.wire {
         Wire::Postgres => matches!(message[0], b'Q' | b'S'),

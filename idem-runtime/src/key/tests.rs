@@ -42,7 +42,9 @@ fn p7_composite_keys_are_injective() {
     let mut seen: HashMap<String, Vec<&str>> = HashMap::new();
     let mut check = |parts: Vec<&'static str>| {
         let mut writer = KeyWriter::default();
-        parts.iter().for_each(|part| writer.part(part));
+        for part in &parts {
+            writer.part(part);
+        }
         let text = writer.finish().map(|key| key.0).unwrap_or_default();
         assert!(!text.is_empty(), "{parts:?} is a key");
         if let Some(other) = seen.insert(text.clone(), parts.clone()) {
