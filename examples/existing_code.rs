@@ -1,4 +1,4 @@
-//! How a team with sqlx code adopts idem: what there was stays as it was, and the attribute goes on top. Needs `PostgreSQL`:
+//! How a team with sqlx code adopts idem: what there was stays as it was, and the attribute goes on top. Needs PostgreSQL:
 //!
 //! ```text
 //! cargo run --example existing_code --features existing_code

@@ -5,7 +5,7 @@
 //! cargo run --example quickstart -- my-deliveries.jsonl    # or `-` for standard input
 //! ```
 //!
-//! The input is what a broker hands over that delivers *at least* once: one `CloudEvents` event per line, some of them repeated. See
+//! The input is what a broker hands over that delivers *at least* once: one CloudEvents event per line, some of them repeated. See
 //! `deliveries.jsonl` next to this file. The example plays the broker:
 //!
 //! - Equal lines that follow each other are copies that arrive at the same time.
@@ -20,7 +20,7 @@ use idem::{Outcome, idempotent};
 use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool};
 
-/// The attributes that `CloudEvents` requires, and the data.
+/// The attributes that CloudEvents requires, and the data.
 #[derive(Clone, PartialEq, Deserialize)]
 struct Event {
     specversion: String,
@@ -52,7 +52,7 @@ enum BillingError {
     Database(#[from] sqlx::Error),
 }
 
-/// Runs once per event, since what it writes on `tx` is committed together with the key, or not at all. `CloudEvents` says what the key
+/// Runs once per event, since what it writes on `tx` is committed together with the key, or not at all. CloudEvents says what the key
 /// is: deliveries with the same source and id are the same event.
 #[idempotent(key = "(event.source, event.id)", consumer = "billing")]
 async fn add_credits(tx: &mut SqliteConnection, event: &Event) -> Result<i64, BillingError> {

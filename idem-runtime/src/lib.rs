@@ -7,6 +7,8 @@ mod backend;
 mod claim;
 mod consumer;
 mod error;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod forgotten;
 mod key;
 mod once;
 mod outcome;

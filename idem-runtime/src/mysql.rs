@@ -3,7 +3,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{MySql, MySqlConnection, Transaction};
 
-use crate::backend::{self, BoxFuture, Closes, Dialect, Fault, ForgottenWhenDropped};
+use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
+use crate::forgotten::ForgottenWhenDropped;
 
 /// Both ways the answer carries a number of this delivery's as its "last insert id": the first if the claim is new, the second if it was
 /// there. The count of rows would not tell, since sqlx asks the server to count rows that are found. A number that is neither says

@@ -1,7 +1,8 @@
 use sqlx::postgres::PgDatabaseError;
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use crate::backend::{self, BoxFuture, Closes, Dialect, Fault, ForgottenWhenDropped};
+use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
+use crate::forgotten::ForgottenWhenDropped;
 
 /// The row that RETURNING makes says that the claim is new. It also takes back the `lock_timeout` that BEGIN may have set.
 const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING \

@@ -192,11 +192,11 @@ async fn round_trips() {
                 conn = test.pool.acquire().await.unwrap();
                 drop(conn);
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                proxy.take();
+                let _ = proxy.take();
                 deliver(form, &test.pool, &message, body).await.ok();
                 return proxy.take();
             }
-            proxy.take();
+            let _ = proxy.take();
             deliver(form, &mut conn, &message, body).await.ok();
             proxy.take()
         };
