@@ -1,4 +1,4 @@
-//! `examples/quickstart.rs` and `examples/existing_code.rs` as their readers run them: what they print, and how they end.
+//! `quickstart`, `existing_code` and `by_hand` as their readers run them: what they print, and how they end.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +23,8 @@ const SHIPPED: &str = include_str!("../examples/deliveries.jsonl");
 static QUICKSTART: LazyLock<PathBuf> = LazyLock::new(|| build(&["quickstart"]));
 static EXISTING_CODE: LazyLock<PathBuf> =
     LazyLock::new(|| build(&["existing_code", "--features", "existing_code"]));
+
+static BY_HAND: LazyLock<PathBuf> = LazyLock::new(|| build(&["by_hand", "--features", "by_hand"]));
 
 /// The command that the example's documentation gives, from the root of the repository.
 fn build(example: &[&str]) -> PathBuf {
@@ -469,4 +471,29 @@ async fn existing_code_has_query_data_that_are_true() {
     }
     drop(conn);
     pool.close().await;
+}
+
+/// By hand the message is lost and acknowledged; with idem it is an error.
+#[tokio::test]
+async fn by_hand_loses_what_idem_does_not() {
+    let fixture = Fixture::<Postgres>::new().await;
+    let output = Command::new(&*BY_HAND)
+        .env("DATABASE_URL", &fixture.url)
+        .output()
+        .unwrap();
+    let printed = succeeded(&output);
+    let (by_hand, with_idem) = printed.split_once("with idem:").unwrap();
+    assert!(by_hand.contains("the handler says Ok(())"), "{printed}");
+    assert!(
+        by_hand.contains("credits: 0, of 100: the message is lost"),
+        "{printed}"
+    );
+    assert!(
+        with_idem.contains("has aborted the transaction and nothing was applied"),
+        "{printed}"
+    );
+    assert!(
+        with_idem.contains("credits: 0, and the message is not acknowledged"),
+        "{printed}"
+    );
 }

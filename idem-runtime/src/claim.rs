@@ -43,9 +43,10 @@ where
     K: Key,
 {
     consumer::check(consumer)?;
-    let key = EncodedKey::new(&key)?;
-    // A key may hold what cannot be sent to another thread, and is not needed any more.
-    claim_encoded(source, consumer, key).await
+    let encoded = EncodedKey::new(&key)?;
+    // Gone before the first await, a key that cannot be sent to another thread does not keep the future from being sent.
+    drop(key);
+    claim_encoded(source, consumer, encoded).await
 }
 
 pub(crate) async fn claim_encoded<'c, S, DB>(

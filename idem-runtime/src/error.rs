@@ -27,7 +27,8 @@ pub enum Error {
     /// finds the other worker's verdict.
     ///
     /// The wait is bounded by `lock_timeout` on PostgreSQL (ten seconds for the claim where the session sets none) and by
-    /// `innodb_lock_wait_timeout` on MySQL and MariaDB (50 seconds unless configured). SQLite has one writer at a time and
+    /// `innodb_lock_wait_timeout` on MySQL and MariaDB (50 seconds unless configured); in a transaction of yours that a delivery joins,
+    /// by what that transaction has set. SQLite has one writer at a time and
     /// reports its `busy_timeout` as [`Database`](Error::Database).
     #[error("another worker is still processing this message; let the broker redeliver it later")]
     InFlight(#[source] sqlx::Error),
@@ -127,7 +128,12 @@ impl Error {
             Error::Schema(_)
             | Error::InFlight(_)
             | Error::TransactionLost(_)
-            | Error::CommitUnknown(_) => true,
+            | Error::CommitUnknown(_)
+            // Nothing of the message had reached the database.
+            | Error::Database {
+                step: Step::Acquire | Step::Begin,
+                ..
+            } => true,
             Error::Database { source, .. } => sqlx_is_transient(source),
         }
     }

@@ -132,9 +132,9 @@ pub(crate) fn fault(error: &MySqlDatabaseError) -> Fault {
         1053 | 1158..=1161 | 1180 | 1927 | 2006 | 2013 | 4031 => Fault::Disconnected,
         // record changed since last read, disk full, too many connections, out of resources, not ready (Galera), deadlock, read-only
         // server, query interrupted, XA deadlock, read-only mode, statement timeouts
-        1020 | 1021 | 1040 | 1041 | 1047 | 1213 | 1290 | 1317 | 1614 | 1836 | 1969 | 3024 => {
-            Fault::Transient
-        }
+        1020 | 1021 | 1040 | 1041 | 1047 | 1213 | 1290 | 1317 | 1614 | 1836 | 1969 | 3024
+        // access denied to database, user, table, column, for want of a privilege; no such database: nobody's message's fault
+        | 1044 | 1045 | 1142 | 1143 | 1227 | 1049 => Fault::Transient,
         _ => Fault::Permanent,
     }
 }

@@ -40,8 +40,10 @@ where
     E: From<Error>,
 {
     consumer::check(consumer).map_err(Error::from)?;
-    let key = EncodedKey::new(&key).map_err(Error::from)?;
-    let mut claim = match claim_encoded(source, consumer, key).await? {
+    let encoded = EncodedKey::new(&key).map_err(Error::from)?;
+    // As in `claim`.
+    drop(key);
+    let mut claim = match claim_encoded(source, consumer, encoded).await? {
         Claimed::Fresh(claim) => claim,
         Claimed::Duplicate => return Ok(Outcome::Duplicate),
     };

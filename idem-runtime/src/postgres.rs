@@ -99,12 +99,13 @@ pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "40003" => {
             Fault::Disconnected
         }
-        // query_canceled, object_in_use, read_only_sql_transaction (a server that is no longer the primary)
-        "57014" | "55006" | "25006" => Fault::Transient,
+        // query_canceled, object_in_use, read_only_sql_transaction (a server that is no longer the primary); insufficient_privilege and
+        // no such database, which are nobody's message's fault
+        "57014" | "55006" | "25006" | "42501" | "3D000" => Fault::Transient,
         // connection exception
         code if code.starts_with("08") => Fault::Disconnected,
-        // transaction rollback (serialization failure, deadlock), insufficient resources, system error
-        code if ["40", "53", "58"]
+        // invalid authorization, transaction rollback (serialization failure, deadlock), insufficient resources, system error
+        code if ["28", "40", "53", "58"]
             .iter()
             .any(|class| code.starts_with(class)) =>
         {

@@ -107,8 +107,8 @@ pub(crate) fn fault(error: &SqliteError) -> Fault {
     match code & 0xff {
         // SQLITE_ERROR: no such table, no such savepoint, no transaction is active
         1 => Fault::NoTableOrTransaction,
-        // BUSY, LOCKED, NOMEM, INTERRUPT, IOERR, FULL, PROTOCOL
-        5 | 6 | 7 | 9 | 10 | 13 | 15 => Fault::Transient,
+        // PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL, AUTH
+        3 | 5 | 6 | 7 | 8 | 9 | 10 | 13 | 14 | 15 | 23 => Fault::Transient,
         _ => Fault::Permanent,
     }
 }
