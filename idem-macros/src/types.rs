@@ -5,11 +5,14 @@ use syn::{
     GenericArgument, PathArguments, PathSegment, Type, TypeImplTrait, TypeParamBound, TypeReference,
 };
 
-const TRANSACTIONS: [&str; 9] = [
+const TRANSACTIONS: [&str; 4] = [
     "Transaction",
     "PgTransaction",
     "MySqlTransaction",
     "SqliteTransaction",
+];
+
+const CONNECTIONS: [&str; 5] = [
     "PgConnection",
     "MySqlConnection",
     "SqliteConnection",
@@ -17,15 +20,32 @@ const TRANSACTIONS: [&str; 9] = [
     "PoolConnection",
 ];
 
+const DATABASES: [&str; 4] = ["Postgres", "MySql", "Sqlite", "Any"];
+
 pub(crate) fn is_transaction(ty: &Type) -> bool {
     match ty {
         // `<Postgres as sqlx::Database>::Connection`
         Type::Path(path) if path.qself.is_some() => {
             last_segment(ty).is_some_and(|segment| segment.ident == "Connection")
         }
-        _ => last_segment(ty)
-            .is_some_and(|segment| TRANSACTIONS.iter().any(|name| segment.ident == name)),
+        _ => last_segment(ty).is_some_and(|segment| {
+            CONNECTIONS.iter().any(|name| segment.ident == name)
+                || TRANSACTIONS.iter().any(|name| segment.ident == name) && is_of_sqlx(segment)
+        }),
     }
+}
+
+/// A payment may be called a `Transaction` too, but borrows no connection and has no database.
+fn is_of_sqlx(transaction: &PathSegment) -> bool {
+    let PathArguments::AngleBracketed(arguments) = &transaction.arguments else {
+        return false;
+    };
+    arguments.args.iter().any(|argument| match argument {
+        GenericArgument::Lifetime(_) => true,
+        GenericArgument::Type(ty) => last_segment(ty)
+            .is_some_and(|database| DATABASES.iter().any(|name| database.ident == name)),
+        _ => false,
+    })
 }
 
 pub(crate) fn unsupported(ty: &Type) -> Option<&'static str> {
@@ -55,7 +75,10 @@ pub(crate) fn is_pool(ty: &Type) -> bool {
     let Some(segment) = last_segment(ty) else {
         return false;
     };
-    POOLS.iter().any(|name| segment.ident == name) || generic_types(segment).any(is_pool)
+    // Without its database, a `Pool` is another crate's.
+    let is_bare = segment.ident == "Pool" && segment.arguments.is_none();
+    POOLS.iter().any(|name| segment.ident == name) && !is_bare
+        || generic_types(segment).any(is_pool)
 }
 
 /// The database of a connection or a transaction, if the type names it.

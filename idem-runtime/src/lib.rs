@@ -1,6 +1,6 @@
 //! The runtime behind [`idem`](https://docs.rs/idem-sqlx): use that crate, which re-exports this one next to the attribute.
 //!
-//! Arrows go one way: `private -> once -> claim -> { source, key, consumer, outcome, error, backend }`, and a database's file
+//! Arrows go one way: `{ private, once -> claim } -> transaction -> { source, key, error, backend }`, and a database's file
 //! imports `backend` only.
 
 mod backend;
@@ -17,6 +17,7 @@ pub mod private;
 mod schema;
 mod source;
 mod trace;
+mod transaction;
 
 #[cfg(feature = "mysql")]
 mod mysql;

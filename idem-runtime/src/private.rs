@@ -6,12 +6,12 @@ pub use core::option::Option;
 pub use core::result::Result;
 
 use crate::backend::Backend;
-use crate::claim::{self, Open};
 pub use crate::key::EncodedKey;
 pub use crate::outcome::Outcome;
 pub use crate::source::Source;
 use crate::source::{Guard, Lease};
 use crate::trace::{SharedSpan, Span};
+use crate::transaction::{self, Open};
 use crate::{Error, Key, KeyWriter};
 
 // By these names the expansion asks for the feature of a database: without it, rustc itself says which feature to enable.
@@ -104,9 +104,9 @@ where
         .within(async {
             let lease = slot.0.insert(source.lease().await?);
             let persistent = lease.persistent;
-            let (mut transaction, guard, open) = claim::begin_transaction(lease).await?;
+            let (mut transaction, guard, open) = transaction::begin_transaction(lease).await?;
             let claim = (consumer, &key, persistent);
-            let fresh = claim::insert::<DB>(&mut transaction, guard, open, claim).await;
+            let fresh = transaction::claim::<DB>(&mut transaction, guard, open, claim).await;
             if !matches!(fresh, Ok(true)) {
                 // It is over, and what sqlx would roll back for it is not ours.
                 std::mem::forget(transaction);
@@ -163,12 +163,12 @@ impl<'l, DB: Backend> Delivery<'l, DB> {
         let result = span
             .within(async {
                 match result {
-                    Ok(value) => match claim::commit_open::<DB>(conn, guard, open).await {
+                    Ok(value) => match transaction::commit::<DB>(conn, guard, open).await {
                         Ok(()) => Ok(Outcome::Processed(value)),
                         Err(error) => Err(failed(error)),
                     },
                     Err(error) => {
-                        claim::abandon::<DB>(conn, guard, open).await;
+                        transaction::roll_back::<DB>(conn, guard, open).await;
                         Err(error)
                     }
                 }

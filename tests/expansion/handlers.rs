@@ -108,6 +108,25 @@ impl AsId for Event {
     }
 }
 
+mod domain {
+    /// Called as sqlx's own.
+    pub(super) struct Transaction<C = u8> {
+        pub(super) id: u64,
+        pub(super) amount: i64,
+        pub(super) currency: C,
+    }
+}
+
+#[idempotent(key = "(payment.id, other.id)", consumer = "domain")]
+async fn domain_names(
+    tx: &mut SqliteConnection,
+    payment: &domain::Transaction,
+    other: domain::Transaction<&'static str>,
+) -> Answer {
+    let amount = payment.amount + other.amount + i64::from(payment.currency);
+    add(tx, amount + i64::from(other.currency == "EUR")).await
+}
+
 type Answer = Result<i64, sqlx::Error>;
 type Tx<'t> = Transaction<'t, Sqlite>;
 
@@ -234,6 +253,17 @@ async fn they_run() -> anyhow::Result<()> {
     );
     assert!(instrumented_above(&pool, &event).await?.is_processed());
     assert!(instrumented_below(&pool, &event).await?.is_processed());
+    let payment = domain::Transaction {
+        id: 1,
+        amount: 2,
+        currency: 3,
+    };
+    let other = domain::Transaction {
+        id: 4,
+        amount: 5,
+        currency: "EUR",
+    };
+    assert!(domain_names(&pool, &payment, other).await?.is_processed());
     assert!(reads(&pool, &pool, &event).await?.is_processed());
     let mut service = Service {
         prefix: "p",

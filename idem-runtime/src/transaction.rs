@@ -1,0 +1,139 @@
+//! The one algorithm: a delivery's transaction is begun, its first statement is the claim, and it ends sealed and committed, or rolled
+//! back. It works on a borrowed connection, whoever holds that.
+
+use sqlx::Transaction;
+
+use crate::backend::{self, Backend, Closes, Fault};
+use crate::error::Error;
+use crate::key::EncodedKey;
+use crate::source::{Guard, Lease};
+
+/// An open transaction, or a savepoint in one: what its end has to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Open {
+    /// sqlx's depth outside.
+    outer: usize,
+    /// sqlx's depth inside, when every transaction that the handler nests has ended.
+    depth: usize,
+    returns_to_pool: bool,
+}
+
+/// Begins on the lease itself, whose guard then rolls back when it is dropped.
+pub(crate) async fn begin<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<Open, Error> {
+    let (outer, returns_to_pool) = outer(lease).await?;
+    let (conn, guard) = lease.split();
+    if outer == 0 {
+        guard.close = DB::CLOSES != Closes::Never;
+        backend::begin::<DB>(conn, Some(DB::BEGIN))
+            .await
+            .map_err(Error::at_begin)?;
+    } else {
+        DB::savepoint(conn).await.map_err(Error::at_begin)?;
+    }
+    guard.close = DB::CLOSES == Closes::UntilItEnds;
+    guard.levels = 1;
+    Ok(Open {
+        outer,
+        depth: outer + 1,
+        returns_to_pool,
+    })
+}
+
+/// Begins as [`begin`] does, for handlers that want sqlx's own type: a `Transaction` borrows its connection, so that the guard stays
+/// behind in the lease.
+pub(crate) async fn begin_transaction<'l, DB: Backend>(
+    lease: &'l mut Lease<'_, DB>,
+) -> Result<(Transaction<'l, DB>, &'l mut Guard, Open), Error> {
+    let (outer, returns_to_pool) = outer(lease).await?;
+    let (conn, guard) = lease.split();
+    let transaction = if outer == 0 {
+        guard.close = DB::CLOSES != Closes::Never;
+        let begin = sqlx::SqlSafeStr::into_sql_str(DB::BEGIN);
+        Transaction::begin(conn, Some(begin)).await
+    } else {
+        DB::nested(conn).await
+    }
+    .map_err(Error::at_begin)?;
+    guard.close = DB::CLOSES == Closes::UntilItEnds;
+    let open = Open {
+        outer,
+        depth: outer + 1,
+        returns_to_pool,
+    };
+    Ok((transaction, guard, open))
+}
+
+async fn outer<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<(usize, bool), Error> {
+    let conn = lease.connection();
+    if backend::depth::<DB>(conn) > 0 {
+        DB::settle(conn).await.map_err(Error::at_begin)?;
+    }
+    let outer = backend::depth::<DB>(conn);
+    if lease.joins && outer == 0 {
+        return Err(Error::transaction_lost());
+    }
+    Ok((outer, lease.returns_to_pool()))
+}
+
+/// The claim, which is the first statement. If it is not fresh, the transaction is over.
+pub(crate) async fn claim<DB: Backend>(
+    conn: &mut DB::Connection,
+    guard: &mut Guard,
+    open: Open,
+    (consumer, key, persistent): (&str, &EncodedKey, bool),
+) -> Result<bool, Error> {
+    let fresh = DB::insert(conn, consumer, key.as_str(), persistent).await;
+    match &fresh {
+        Ok(true) => {}
+        Err(error) if backend::fault(error) == Fault::Disconnected => *guard = Guard::CLOSE,
+        Ok(false) | Err(_) => roll_back::<DB>(conn, guard, open).await,
+    }
+    fresh.map_err(Error::at_claim)
+}
+
+/// The seal, and COMMIT or RELEASE SAVEPOINT.
+pub(crate) async fn commit<DB: Backend>(
+    conn: &mut DB::Connection,
+    guard: &mut Guard,
+    open: Open,
+) -> Result<(), Error> {
+    let result = seal_and_commit::<DB>(conn, open).await;
+    match &result {
+        Ok(()) => *guard = Guard::default(),
+        // The connection is gone: a ROLLBACK on it can only fail, or wait.
+        Err(Error::CommitUnknown(_)) => *guard = Guard::CLOSE,
+        Err(_) => roll_back::<DB>(conn, guard, open).await,
+    }
+    result
+}
+
+async fn seal_and_commit<DB: Backend>(conn: &mut DB::Connection, open: Open) -> Result<(), Error> {
+    DB::settle(conn).await.map_err(Error::at_commit)?;
+    // A nested begin() that was cancelled has rolled everything back; one that was forgotten would be committed in place of ours.
+    if backend::depth::<DB>(conn) != open.depth {
+        return Err(Error::transaction_lost());
+    }
+    if open.outer == 0 {
+        return DB::seal_and_commit(conn, open.returns_to_pool)
+            .await
+            .map_err(Error::at_commit);
+    }
+    // RELEASE SAVEPOINT fails in a dead transaction, and needs no seal.
+    backend::commit::<DB>(conn).await.map_err(Error::at_commit)
+}
+
+/// Rolls back and waits for it, since a rollback that is left to the drop needs an async runtime to go out. A connection on which it
+/// fails is closed.
+pub(crate) async fn roll_back<DB: Backend>(
+    conn: &mut DB::Connection,
+    guard: &mut Guard,
+    open: Open,
+) {
+    while backend::depth::<DB>(conn) > open.outer {
+        if backend::rollback::<DB>(conn).await.is_err() {
+            *guard = Guard::CLOSE;
+            return;
+        }
+    }
+    *guard = Guard::default();
+}
