@@ -111,6 +111,66 @@ async fn p3_a_swallowed_deadlock_is_no_success() {
     test.assert_pool_is_clean("deadlocks").await;
 }
 
+#[idempotent(key = "message", consumer = "billing")]
+async fn deadlocks(#[tx] tx: &mut Conn, message: &str, barrier: &Barrier) -> Result<u64, Fail> {
+    effect(tx, message).await?;
+    deadlock(tx, barrier).await?;
+    Ok(7)
+}
+
+/// The deadlock of one delivery has rolled back the whole transaction that it joined. What is delivered into that transaction afterwards
+/// must not have its claim without its effect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p1_after_a_deadlock_the_outer_transaction_takes_no_more_deliveries() {
+    for form in FORMS {
+        let test = Test::new(3).await;
+        let tables = "CREATE TABLE locks (id int PRIMARY KEY, n bigint NOT NULL) ENGINE = InnoDB; \
+            INSERT INTO locks VALUES (1, 0), (2, 0)";
+        sqlx::raw_sql(tables).execute(&test.pool).await.unwrap();
+        let mut outer = test.pool.begin().await.unwrap();
+        assert!(
+            deliver(form, &mut outer, "before", Body::Succeeds)
+                .await
+                .unwrap()
+                .is_processed()
+        );
+        let barrier = Arc::new(Barrier::new(2));
+        let (pool, met) = (test.pool.clone(), Arc::clone(&barrier));
+        let other = tokio::spawn(async move {
+            let mut tx = pool.begin().await?;
+            // The server rolls back who has changed less.
+            sqlx::query("INSERT INTO effects (message) SELECT 'weight' FROM information_schema.columns LIMIT 50")
+                .execute(&mut *tx)
+                .await?;
+            sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 1")
+                .execute(&mut *tx)
+                .await?;
+            met.wait().await;
+            sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 2")
+                .execute(&mut *tx)
+                .await?;
+            tx.rollback().await
+        });
+        let error = deadlocks(&mut outer, "deadlock", &barrier)
+            .await
+            .unwrap_err();
+        assert!(error.is_transient(), "{error:?}");
+        other.await.unwrap().unwrap();
+        for (message, body) in [("fails", Body::Fails), ("succeeds", Body::Succeeds)] {
+            let result = deliver(form, &mut outer, message, body).await;
+            assert!(result.is_err(), "{form:?} {message}: {result:?}");
+        }
+        let committed = idem::commit(outer).await;
+        assert!(committed.is_err(), "{form:?}");
+        test.assert_pool_is_clean("deadlock").await;
+        for message in ["before", "deadlock", "fails", "succeeds"] {
+            let again = deliver(form, &test.pool, message, Body::Succeeds).await;
+            assert!(again.is_ok(), "{form:?} {message}: {again:?}");
+            assert_eq!(test.effects_of(message).await, 1, "{form:?} {message}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn p9_waiting_is_bounded() {
     let test = Test::new(2).await;
