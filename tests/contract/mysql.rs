@@ -231,3 +231,30 @@ async fn p2_a_connection_out_of_step_decides_nothing() {
     assert!(noticed > 0, "a connection was out of step");
     assert_eq!(test.effects_of("evt-1").await, 1);
 }
+
+/// By the number alone, also where the error stands behind `#[error(transparent)]`.
+#[tokio::test]
+async fn p4_transient_or_not_by_number() {
+    let test = Test::new(1).await;
+    let transient = [
+        1020, 1021, 1040, 1041, 1044, 1045, 1047, 1049, 1053, 1142, 1158, 1161, 1180, 1205, 1213,
+        1290, 1317, 1614, 1836, 1927, 1969, 2006, 2013, 3024, 3572, 4031,
+    ];
+    let permanent = [
+        1048, 1054, 1062, 1064, 1146, 1264, 1305, 1366, 1406, 1451, 1452, 1644,
+    ];
+    let numbers = transient.map(|number| (number, true)).into_iter();
+    for (number, expected) in numbers.chain(permanent.map(|number| (number, false))) {
+        let signal = format!("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {number}");
+        let error = sqlx::raw_sql(sqlx::AssertSqlSafe(signal))
+            .execute(&test.pool)
+            .await
+            .unwrap_err();
+        assert_eq!(idem::is_transient(&error), expected, "{number}");
+        assert_eq!(
+            Fail::Database(error).is_transient(),
+            expected,
+            "{number}, transparent"
+        );
+    }
+}

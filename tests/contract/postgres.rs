@@ -296,3 +296,31 @@ async fn unprepared_leaves_no_prepared_statement() {
         .unwrap();
     assert_eq!(count().await.unwrap(), 1, "otherwise it is prepared once");
 }
+
+/// By the code alone, also where the error stands behind `#[error(transparent)]`.
+#[tokio::test]
+async fn p4_transient_or_not_by_sqlstate() {
+    let test = Test::new(1).await;
+    let transient = [
+        "08006", "25006", "25P03", "25P04", "28P01", "3D000", "40001", "40003", "40P01", "42501",
+        "53100", "53200", "53300", "55006", "55P03", "57014", "57P01", "57P02", "57P03", "58030",
+    ];
+    let permanent = [
+        "22001", "22012", "23502", "23503", "23505", "23514", "25P02", "42601", "42703", "42P01",
+        "P0001", "XX000",
+    ];
+    let codes = transient.map(|code| (code, true)).into_iter();
+    for (code, expected) in codes.chain(permanent.map(|code| (code, false))) {
+        let raise = format!("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}'; END $$");
+        let error = sqlx::raw_sql(sqlx::AssertSqlSafe(raise))
+            .execute(&test.pool)
+            .await
+            .unwrap_err();
+        assert_eq!(idem::is_transient(&error), expected, "{code}");
+        assert_eq!(
+            Fail::Database(error).is_transient(),
+            expected,
+            "{code}, transparent"
+        );
+    }
+}
