@@ -11,8 +11,7 @@ use crate::forgotten::ForgottenWhenDropped;
 /// that this is the answer to another statement: sqlx 0.9 loses step when a statement is cancelled while it is prepared, and a
 /// connection that went back to its pool so must not decide whether a message is new.
 ///
-/// Unlike a plain INSERT, which takes a shared lock on the row that is there, an upsert takes an exclusive one, so that fewer waiters
-/// deadlock: <https://dev.mysql.com/doc/refman/8.4/en/innodb-locks-set.html>
+/// When a transaction with the claim rolls back, all but one of its waiters deadlock, as they do with a plain INSERT; that is transient.
 const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) SELECT ?, ? FROM DUAL WHERE LAST_INSERT_ID(?) > 0 \
     ON DUPLICATE KEY UPDATE consumer = IF(LAST_INSERT_ID(?) > 0, processed_messages.consumer, processed_messages.consumer)";
 
