@@ -163,6 +163,19 @@ fn find_transaction(signature: &mut Signature, errors: &mut Errors) -> Option<us
         } else if mutable_reference(&input.ty).is_some() {
             found.push(index);
         } else {
+            if marked && !matches!(&*input.ty, Type::Reference(_)) && !is_transaction(target) {
+                errors.at(
+                    &input.ty,
+                    format!(
+                        "the handler borrows its transaction, and `{}` shows no reference; let the alias name what stands behind the `&mut`, and write `#[tx] {}: &mut {}`",
+                        text(target),
+                        text(&input.pat).trim_start_matches("mut "),
+                        text(target)
+                    ),
+                );
+                is_reported = true;
+                continue;
+            }
             let (parameter, target) = (text(&input.pat), text(target));
             let parameter = parameter.trim_start_matches("mut ");
             let advice = match &*input.ty {

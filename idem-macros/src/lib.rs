@@ -29,7 +29,7 @@ mod types;
 /// |---|---|
 /// | `key = "event.id"` | Required. An expression over the handler's parameters that is equal in all deliveries of one message and differs between messages. In quotes or bare; its type implements `idem::Key`; a tuple makes a composite key. Evaluated before a connection is taken. |
 /// | `consumer = "billing"` | Required. The name of the handler's once-only scope: 1 to 255 bytes without blanks or control characters. Two handlers that share a name share their claims, and each message is processed by only one of them. |
-/// | `allow_pool` | Permits a pool among the parameters, for reads: what is written through it is outside the transaction. |
+/// | `allow_pool` | Permits a pool among the parameters, for reads: what is written through it is outside the transaction. A pool that is not a typed parameter (`self.pool`, a static) is not seen, so that it is up to you not to write through it. |
 ///
 /// # The handler
 ///

@@ -16,6 +16,11 @@ impl<DB: Dialect> Backend for DB {}
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+#[diagnostic::on_unimplemented(
+    message = "idem has no support for the database `{Self}`, or its feature is not enabled",
+    note = "enable `postgres`, `mysql` or `sqlite` of the crate `idem-sqlx`; sqlx's `Any` is not supported, since its errors carry no codes",
+    note = "idem needs sqlx 0.9: if the type is right, another version may be in the tree (`cargo tree -d`)"
+)]
 /// What the databases do differently. The algorithm itself is in `claim.rs`, once.
 pub trait Dialect: Database {
     /// Opens the transaction at depth 0.
@@ -58,6 +63,9 @@ pub trait Dialect: Database {
         let _ = conn;
         Box::pin(std::future::ready(Ok(())))
     }
+
+    /// Fails if the table of claims is missing or out of date.
+    fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 
     /// Creates or upgrades the table of claims; may run in many processes at once.
     fn migrate(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;

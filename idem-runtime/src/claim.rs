@@ -13,11 +13,12 @@ use crate::{Key, Source, consumer};
 /// Claims a message without the attribute: begins a transaction and inserts the claim as its first statement.
 ///
 /// ```no_run
-/// use idem_runtime::Claimed;
+/// # extern crate idem_runtime as idem;
+/// use idem::Claimed;
 ///
 /// # #[cfg(feature = "sqlite")]
 /// # async fn example(pool: &sqlx::SqlitePool, event_id: &str) -> Result<(), Box<dyn std::error::Error>> {
-/// match idem_runtime::claim(pool, "billing", event_id).await? {
+/// match idem::claim(pool, "billing", event_id).await? {
 ///     Claimed::Fresh(mut claim) => {
 ///         sqlx::query("UPDATE accounts SET credits = credits + 1").execute(&mut *claim).await?;
 ///         claim.commit().await?;
@@ -161,26 +162,30 @@ impl<DB: Backend> DerefMut for Claim<'_, DB> {
 }
 
 /// Commits a transaction of yours that deliveries have joined, and notices when it is dead, which [`Transaction::commit`] does not:
-/// PostgreSQL answers the COMMIT of an aborted transaction with a ROLLBACK that looks like success.
+/// PostgreSQL answers the COMMIT of an aborted transaction with a ROLLBACK that looks like success. Acknowledge the messages after its
+/// `Ok`, and none of them before.
 ///
 /// On MySQL a transaction that the server has rolled back (a deadlock whose error was dropped) cannot be told from a live one here.
 ///
 /// # Errors
 ///
-/// As [`Claim::commit`].
+/// [`Error::OuterTransaction`] when the transaction is dead, [`Error::CommitUnknown`] when the connection fails, [`Error::Database`] when
+/// the database refuses. Let all messages that were delivered into it be redelivered.
 pub async fn commit<DB: Backend>(mut transaction: Transaction<'_, DB>) -> Result<(), Error> {
     let conn = &mut *transaction;
-    DB::settle(conn).await.map_err(Error::at_commit)?;
+    DB::settle(conn).await.map_err(Error::at_outer_commit)?;
     match backend::depth::<DB>(conn) {
-        0 => Err(Error::transaction_lost()),
+        0 => Err(Error::outer_transaction()),
         1 => {
-            let result = DB::commit_foreign(conn).await.map_err(Error::at_commit);
+            let result = DB::commit_foreign(conn)
+                .await
+                .map_err(Error::at_outer_commit);
             if result.is_err() {
                 backend::rollback::<DB>(conn).await.ok();
             }
             // It is over; its drop has only a depth of 0 to look at.
             result
         }
-        _ => transaction.commit().await.map_err(Error::at_commit),
+        _ => transaction.commit().await.map_err(Error::at_outer_commit),
     }
 }

@@ -1,8 +1,9 @@
 use crate::backend::{self, Fault};
 use crate::{InvalidConsumer, InvalidKey};
 
-/// Why a delivery did not come to an [`Outcome`](crate::Outcome). Do not acknowledge: nothing of this delivery was applied, or (only
-/// [`CommitUnknown`](Error::CommitUnknown)) it is unknown and the next delivery finds out by itself.
+/// Why a delivery did not come to an [`Outcome`](crate::Outcome). Do not acknowledge: nothing of this delivery was applied. After
+/// [`CommitUnknown`](Error::CommitUnknown) it is unknown, and the next delivery finds out by itself; after
+/// [`TransactionLost`](Error::TransactionLost) the handler itself may have committed something.
 ///
 /// [`is_transient`](Error::is_transient) tells whether to let the broker redeliver or to send the message to the dead letters.
 #[derive(Debug, thiserror::Error)]
@@ -36,11 +37,11 @@ pub enum Error {
     /// A statement in the handler failed, its error was not returned, and PostgreSQL has aborted the transaction: COMMIT would have
     /// rolled everything back, and its answer looks like success. Permanent: the handler needs a change.
     #[error(
-        "a statement in the handler failed and its error was dropped, so the database has aborted the transaction and nothing was applied; return the error with `?`, or run a statement that may fail in a savepoint: `let mut savepoint = tx.begin().await?`"
+        "a statement in the handler failed and its error was dropped, so the database has aborted the transaction and nothing was applied; return the error with `?`, or run a statement that may fail in a savepoint: `let mut savepoint = tx.begin().await?; ..; savepoint.commit().await?`"
     )]
     Aborted(#[source] sqlx::Error),
 
-    /// The transaction that held the claim was gone when the handler returned `Ok`: a deadlock whose error was dropped, a nested
+    /// The delivery's transaction was gone when the handler returned `Ok`: a deadlock whose error was dropped, a nested
     /// `begin()` that was cancelled, DDL on MySQL, or a COMMIT or ROLLBACK of the handler's own. Transient: the redelivery runs the
     /// handler again, or finds the claim if that was committed. What the handler wrote *after* the transaction had ended was
     /// committed statement by statement, which no library can undo.
@@ -48,6 +49,14 @@ pub enum Error {
         "the delivery's transaction had ended before the handler returned Ok; return every database error with `?`, do not drop a nested `begin()` half-way, and run no COMMIT, ROLLBACK or DDL in a handler"
     )]
     TransactionLost(#[source] Cause),
+
+    /// The transaction of yours that a delivery was to join, or that [`commit`](crate::commit) was to commit, is dead: an earlier statement
+    /// in it failed on PostgreSQL and the error was dropped, or a nested `begin()` in it was dropped half-way. Transient: no message is
+    /// at fault. Nothing that was delivered into that transaction is applied.
+    #[error(
+        "the outer transaction is aborted or has ended, since an earlier error in it was dropped or a nested `begin()` was cancelled; roll it back and let every message that was delivered into it be redelivered"
+    )]
+    OuterTransaction(#[source] Cause),
 
     /// The connection failed while COMMIT was under way, so that it is unknown whether the effect is there. Transient: the next
     /// delivery either finds the claim or processes the message.
@@ -128,6 +137,7 @@ impl Error {
             Error::Schema(_)
             | Error::InFlight(_)
             | Error::TransactionLost(_)
+            | Error::OuterTransaction(_)
             | Error::CommitUnknown(_)
             // Nothing of the message had reached the database.
             | Error::Database {
@@ -146,9 +156,14 @@ impl Error {
         move |source| Error::Database { step, source }
     }
 
+    pub(crate) fn outer_transaction() -> Error {
+        Error::OuterTransaction(Cause(None))
+    }
+
     pub(crate) fn at_begin(error: sqlx::Error) -> Error {
         match backend::fault(&error) {
-            Fault::Aborted => Error::Aborted(error),
+            // A savepoint was asked for.
+            Fault::Aborted => Error::OuterTransaction(Cause(Some(error))),
             _ => Error::database(Step::Begin)(error),
         }
     }
@@ -157,8 +172,16 @@ impl Error {
         match backend::fault(&error) {
             Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(Cause(Some(error))),
             Fault::LockTimeout => Error::InFlight(error),
-            Fault::Aborted => Error::Aborted(error),
             _ => Error::database(Step::Claim)(error),
+        }
+    }
+
+    /// An error of the COMMIT of a transaction that is not a delivery's.
+    pub(crate) fn at_outer_commit(error: sqlx::Error) -> Error {
+        match Error::at_commit(error) {
+            Error::Aborted(error) => Error::OuterTransaction(Cause(Some(error))),
+            Error::TransactionLost(cause) => Error::OuterTransaction(cause),
+            other => other,
         }
     }
 
@@ -180,9 +203,22 @@ impl Error {
 /// these in its chain is the handler's own verdict on the message, and permanent.
 ///
 /// ```
-/// let error = sqlx::Error::PoolTimedOut;
-/// assert!(idem_runtime::is_transient(&error));
+/// # extern crate idem_runtime as idem;
+/// assert!(idem::is_transient(&sqlx::Error::PoolTimedOut));
+///
+/// // `anyhow::Error` and boxes are not errors themselves, but lend the one they hold:
+/// let boxed: Box<dyn std::error::Error + Send + Sync> = sqlx::Error::PoolTimedOut.into();
+/// assert!(idem::is_transient(&*boxed));
 /// ```
+///
+/// | transient | permanent |
+/// |---|---|
+/// | deadlock, serialization failure, lock and statement time-out, busy | unique, foreign key, not-null, check violation |
+/// | connection lost, server shutting down, pool exhausted or closed | bad key, bad consumer |
+/// | read-only server, too many connections, disk full | division by zero, value out of range, syntax error |
+/// | permission denied, missing table or column (a deploy ahead of its migration); SQLite does not tell these from a syntax error, except for the table of claims | no such row (`RowNotFound`), and any error of yours |
+///
+/// What is transient may still fail each time, when nobody migrates or grants: let the broker bound the number of redeliveries.
 ///
 /// With thiserror, keep the [`sqlx::Error`] in the chain: `#[error("database: {0}")] Database(#[from] sqlx::Error)`. Under
 /// `#[error(transparent)]` only its own source stays, and some of its variants, such as
@@ -216,12 +252,11 @@ fn sqlx_is_transient(error: &sqlx::Error) -> bool {
 
 fn means_redelivery(fault: Fault) -> bool {
     match fault {
-        Fault::Transient | Fault::LockTimeout | Fault::Disconnected => true,
-        Fault::NoTable
-        | Fault::NoTableOrTransaction
-        | Fault::Aborted
-        | Fault::NoTransaction
-        | Fault::Permanent => false,
+        // Without its table every message would fail, and none is at fault.
+        Fault::Transient | Fault::LockTimeout | Fault::Disconnected | Fault::NoTable => true,
+        Fault::NoTableOrTransaction | Fault::Aborted | Fault::NoTransaction | Fault::Permanent => {
+            false
+        }
     }
 }
 

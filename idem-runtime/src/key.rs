@@ -23,7 +23,8 @@ pub const MAX_KEY_BYTES: usize = 1024;
 /// A newtype passes on what it wraps:
 ///
 /// ```
-/// use idem_runtime::{Key, KeyWriter};
+/// # extern crate idem_runtime as idem;
+/// use idem::{Key, KeyWriter};
 ///
 /// struct OrderId(u64);
 ///
@@ -166,7 +167,8 @@ impl std::error::Error for InvalidKey {}
 /// The topic must keep its name and must not be deleted and created anew, since its offsets would start again.
 ///
 /// ```
-/// # use idem_runtime::KafkaKey;
+/// # extern crate idem_runtime as idem;
+/// # use idem::KafkaKey;
 /// let key = KafkaKey { topic: "orders", partition: 3, offset: 1042 };
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,12 +7,13 @@ use crate::{Error, Key, Outcome, Source};
 /// The closure form: claims the message, runs the closure on the transaction's connection if it is new, and commits both together.
 ///
 /// ```no_run
+/// # extern crate idem_runtime as idem;
 /// # #[cfg(feature = "sqlite")]
 /// # async fn example(pool: &sqlx::SqlitePool, event_id: &str, amount: i64) -> Result<(), Box<dyn std::error::Error>> {
-/// use idem_runtime::Outcome;
+/// use idem::Outcome;
 /// use sqlx::SqliteConnection;
 ///
-/// let outcome = idem_runtime::once(pool, "billing", event_id, async |tx: &mut SqliteConnection| {
+/// let outcome = idem::once(pool, "billing", event_id, async |tx: &mut SqliteConnection| {
 ///     sqlx::query("UPDATE accounts SET credits = credits + ?").bind(amount).execute(tx).await?;
 ///     Ok::<_, sqlx::Error>(amount)
 /// })

@@ -1,4 +1,5 @@
-/// What a delivery came to. Every variant is safe to acknowledge: the message's effect is committed.
+/// What a delivery came to. Every variant is safe to acknowledge: the message's effect is committed. If the delivery joined a
+/// transaction of yours, that is so once [`commit`](crate::commit) has said `Ok`.
 ///
 /// The set is closed, so that a `match` names each case and the compiler tells you when one is forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -7,7 +8,7 @@ pub enum Outcome<T> {
     /// The handler ran, and its transaction is committed (or, in a transaction of yours, its savepoint is released and your COMMIT
     /// decides).
     Processed(T),
-    /// An earlier delivery of this message did it; the handler did not run.
+    /// An earlier delivery of this message did it (perhaps in the transaction that this one joined); the handler did not run.
     Duplicate,
     /// As [`Duplicate`](Outcome::Duplicate), with the value that the earlier delivery returned. No handler returns it yet: it
     /// belongs to the coming `replay` argument, and stands here so that your `match` stays exhaustive.
@@ -21,7 +22,8 @@ impl<T> Outcome<T> {
     /// The handler's value, from this delivery or from an earlier one.
     ///
     /// ```
-    /// # use idem_runtime::Outcome;
+    /// # extern crate idem_runtime as idem;
+    /// # use idem::Outcome;
     /// assert_eq!(Outcome::Processed(7).value(), Some(7));
     /// assert_eq!(Outcome::<i32>::Duplicate.value(), None);
     /// ```

@@ -3,6 +3,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
 use crate::forgotten::ForgottenWhenDropped;
+use crate::schema::PROBE;
 
 /// The row that RETURNING makes says that the claim is new. It also takes back the `lock_timeout` that BEGIN may have set.
 const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING \
@@ -69,6 +70,10 @@ impl Dialect for Postgres {
         conn: &mut PgConnection,
     ) -> BoxFuture<'_, Result<Transaction<'_, Self>, sqlx::Error>> {
         Box::pin(ForgottenWhenDropped::new(Transaction::begin(conn, None)))
+    }
+
+    fn probe(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
     }
 
     /// `CREATE TABLE IF NOT EXISTS` fails when two sessions run it at once, hence the lock, whose number is arbitrary. The statements

@@ -189,7 +189,8 @@ impl<'l, DB: Backend> Delivery<'l, DB> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a transaction that a handler can take",
     label = "expected a connection or a `sqlx::Transaction`",
-    note = "declare the parameter as `&mut PgConnection`, `&mut MySqlConnection`, `&mut SqliteConnection` or `&mut sqlx::Transaction<'_, DB>`, and enable the feature of that database"
+    note = "declare the parameter as `&mut PgConnection`, `&mut MySqlConnection`, `&mut SqliteConnection` or `&mut sqlx::Transaction<'_, DB>`, and enable the feature of that database",
+    note = "idem needs sqlx 0.9: if the type is right, another version may be in the tree (`cargo tree -d`)"
 )]
 pub trait TransactionParameter<'t> {
     type Database: Backend;
@@ -282,8 +283,8 @@ pub fn returns<R>() -> R {
 #[diagnostic::on_unimplemented(
     message = "the handler's error type `{Self}` cannot carry the library's own errors",
     label = "`{Self}` needs `From<idem::Error>`",
-    note = "with thiserror, add a variant: `#[error(transparent)] Delivery(#[from] idem::Error)`",
-    note = "by hand: `impl From<idem::Error> for {Self} {{ .. }}`; `idem::Error`, `sqlx::Error`, `anyhow::Error` and `Box<dyn Error>` have it already"
+    note = "with thiserror, add a variant: `#[error(\"delivery failed: {{0}}\")] Delivery(#[from] idem::Error)`",
+    note = "by hand: `impl From<idem::Error> for {Self} {{ .. }}`; `idem::Error`, `sqlx::Error` (0.9), `anyhow::Error` and `Box<dyn Error>` have it already"
 )]
 pub trait HandlerError {
     fn from_idem(error: Error) -> Self;

@@ -9,8 +9,8 @@ use crate::error::Step;
 ///
 /// - `&pool` takes one connection for the delivery.
 /// - `&mut connection`, plain or of a pool, uses the one that you hold.
-/// - `&mut transaction` joins a transaction of yours through a savepoint. `Ok` then means that the savepoint is released; the effect
-///   is there once you commit, preferably with [`commit`](crate::commit), which notices a transaction that is dead.
+/// - `&mut transaction` joins a transaction of yours through a savepoint. `Ok` then means that the savepoint is released, and the effect
+///   is there once you commit: with [`commit`](crate::commit), which notices a transaction that is dead. Acknowledge after that.
 /// - [`Unprepared`] around any of these leaves no prepared statement behind.
 ///
 /// # Cancellation
@@ -27,9 +27,10 @@ use crate::error::Step;
 /// dropped on a connection or transaction that you hold there, close the connection (`PoolConnection::close_on_drop`). Every claim, and
 /// [`commit`](crate::commit), notices a connection that is out of step.
 #[diagnostic::on_unimplemented(
-    message = "a handler cannot take its transaction from `{Self}`",
+    message = "no transaction can be taken from `{Self}`",
     label = "expected `&pool`, `&mut connection` or `&mut transaction`",
-    note = "a pool is lent as `&pool` (in an `Arc`: `&*pool`), a connection as `&mut conn`, a transaction as `&mut tx`; its database needs its feature of idem: `postgres`, `mysql` or `sqlite`"
+    note = "a pool is lent as `&pool` (in an `Arc`: `&*pool`), a connection as `&mut conn`, a transaction as `&mut tx`; its database needs its feature of idem: `postgres`, `mysql` or `sqlite`",
+    note = "idem needs sqlx 0.9: if the type is right, another version may be in the tree (`cargo tree -d`)"
 )]
 pub trait Source<'c>: Send {
     /// The database.
@@ -101,9 +102,10 @@ fn ready<DB: Backend>(lease: Lease<'_, DB>) -> BoxFuture<'_, Result<Lease<'_, DB
 /// 1.21). The statements of the handler need `.persistent(false)` for themselves.
 ///
 /// ```no_run
+/// # extern crate idem_runtime as idem;
 /// # #[cfg(feature = "sqlite")]
-/// # async fn example(pool: &sqlx::SqlitePool) -> Result<(), idem_runtime::Error> {
-/// let claimed = idem_runtime::claim(idem_runtime::Unprepared(pool), "billing", "evt-1").await?;
+/// # async fn example(pool: &sqlx::SqlitePool) -> Result<(), idem::Error> {
+/// let claimed = idem::claim(idem::Unprepared(pool), "billing", "evt-1").await?;
 /// # Ok(())
 /// # }
 /// ```

@@ -7,6 +7,7 @@ use sqlx::sqlite::SqliteError;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
+use crate::schema::PROBE;
 
 const CLAIM: &str =
     "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) ON CONFLICT DO NOTHING";
@@ -66,6 +67,10 @@ impl Dialect for Sqlite {
 
     fn settle(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(conn.ping())
+    }
+
+    fn probe(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
     }
 
     fn migrate(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {

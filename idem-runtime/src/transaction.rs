@@ -70,7 +70,7 @@ async fn outer<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<(usize, bool), 
     }
     let outer = backend::depth::<DB>(conn);
     if lease.joins && outer == 0 {
-        return Err(Error::transaction_lost());
+        return Err(Error::outer_transaction());
     }
     Ok((outer, lease.returns_to_pool()))
 }

@@ -182,11 +182,11 @@ async fn p3_a_lost_outer_transaction_is_not_joined_and_not_committed() {
             .await
             .unwrap_err();
         assert!(
-            matches!(error, Fail::Delivery(Error::TransactionLost(_))),
+            matches!(error, Fail::Delivery(Error::OuterTransaction(_))),
             "{form:?}: {error:?}"
         );
         let error = idem::commit(outer).await.unwrap_err();
-        assert!(matches!(error, Error::TransactionLost(_)), "{error:?}");
+        assert!(matches!(error, Error::OuterTransaction(_)), "{error:?}");
         assert!(error.is_transient());
         assert_eq!(test.effects_of(&message).await, 0);
     }

@@ -99,12 +99,12 @@ async fn p3_commit_notices_an_aborted_outer_transaction() {
     swallow(&mut outer).await.unwrap();
     let joined = on_connection(&mut outer, "evt-2", Body::Succeeds).await;
     assert!(
-        matches!(joined, Err(Fail::Delivery(Error::Aborted(_)))),
+        matches!(joined, Err(Fail::Delivery(Error::OuterTransaction(_)))),
         "{joined:?}"
     );
     let error = idem::commit(outer).await.unwrap_err();
     assert!(
-        matches!(error, Error::Aborted(_) | Error::TransactionLost(_)),
+        matches!(error, Error::OuterTransaction(_)) && error.is_transient(),
         "{error:?}"
     );
     test.assert_pool_is_clean("aborted").await;
@@ -114,7 +114,7 @@ async fn p3_commit_notices_an_aborted_outer_transaction() {
         .await
         .unwrap();
     let error = idem::commit(outer).await.unwrap_err();
-    assert!(matches!(error, Error::TransactionLost(_)), "{error:?}");
+    assert!(matches!(error, Error::OuterTransaction(_)), "{error:?}");
     test.assert_pool_is_clean("rolled back").await;
     assert_eq!(test.claims().await, 0);
 }
@@ -303,11 +303,11 @@ async fn p4_transient_or_not_by_sqlstate() {
     let test = Test::new(1).await;
     let transient = [
         "08006", "25006", "25P03", "25P04", "28P01", "3D000", "40001", "40003", "40P01", "42501",
-        "53100", "53200", "53300", "55006", "55P03", "57014", "57P01", "57P02", "57P03", "58030",
+        "42703", "42P01", "53100", "53200", "53300", "55006", "55P03", "57014", "57P01", "57P02",
+        "57P03", "58030",
     ];
     let permanent = [
-        "22001", "22012", "23502", "23503", "23505", "23514", "25P02", "42601", "42703", "42P01",
-        "P0001", "XX000",
+        "22001", "22012", "23502", "23503", "23505", "23514", "25P02", "42601", "P0001", "XX000",
     ];
     let codes = transient.map(|code| (code, true)).into_iter();
     for (code, expected) in codes.chain(permanent.map(|code| (code, false))) {
@@ -323,4 +323,42 @@ async fn p4_transient_or_not_by_sqlstate() {
             "{code}, transparent"
         );
     }
+}
+
+/// The usual role of an application in production: it may use the table, and create none.
+#[tokio::test]
+async fn migrate_needs_no_rights_where_the_table_is_there() {
+    let test = Test::new(1).await;
+    let role = test.fixture.name();
+    let sql = format!(
+        "CREATE ROLE {role}; GRANT USAGE ON SCHEMA {role} TO {role}; \
+         GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {role} TO {role}; SET ROLE {role}"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        .execute(&test.pool)
+        .await
+        .unwrap();
+    let migrated = idem::migrate(&test.pool).await;
+    let outcome = on_connection(&test.pool, "evt-1", Body::Succeeds).await;
+    sqlx::raw_sql("RESET ROLE; DROP TABLE processed_messages")
+        .execute(&test.pool)
+        .await
+        .unwrap();
+    let sql = format!("SET ROLE {role}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        .execute(&test.pool)
+        .await
+        .unwrap();
+    let refused = idem::migrate(&test.pool).await;
+    let sql = format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
+        .execute(&test.pool)
+        .await
+        .unwrap();
+    assert!(migrated.is_ok(), "{migrated:?}");
+    assert!(outcome.unwrap().is_processed());
+    assert!(
+        matches!(refused, Err(Error::Database { .. })),
+        "{refused:?}"
+    );
 }

@@ -114,6 +114,10 @@ async fn p4_killed_before_the_claim() {
         let mut conn = test.pool.acquire().await.unwrap();
         let victim = id(&mut conn).await;
         drop(conn);
+        // Its return to the pool would notice.
+        while test.pool.num_idle() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         kill(&test, victim).await;
         let error = deliver(form, &test.pool, &message, Body::Succeeds)
             .await
