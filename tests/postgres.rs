@@ -31,8 +31,8 @@ mod db {
     pub(crate) const CONNECTION_ID: &str = "SELECT pg_backend_pid()::bigint";
     pub(crate) const KILL: &str = "SELECT pg_terminate_backend({})";
     pub(crate) const IS_CONNECTED: &str = "SELECT count(*) FROM pg_stat_activity WHERE pid = {}";
-    pub(crate) const BEGIN_SENT: &str = "BEGIN; SELECT set_config('lock_timeout', '10001ms', true) WHERE current_setting('lock_timeout') = '0'";
-    pub(crate) const COMMIT_SENT: &str = "SELECT 1; COMMIT AND CHAIN";
+    pub(crate) const BEGIN_SENT: &str = "BEGIN; SET LOCAL idem.seal = 'set'";
+    pub(crate) const COMMIT_SENT: &str = "SELECT 1 / (coalesce(current_setting('idem.seal', true), '') = 'set')::int; COMMIT AND CHAIN";
 }
 
 #[path = "contract/postgres.rs"]

@@ -87,7 +87,7 @@ fn versions_agree() {
     }
     assert!(read("CHANGELOG.md").contains(&format!("## [{version}]")));
     let minor = version.rsplit_once('.').unwrap().0;
-    assert!(read("README.md").contains(&format!("idem-sqlx = {{ version = \"{minor}\"")));
+    assert!(read("README.md").contains(&format!("idem-sqlx = \"{minor}\"")));
 }
 
 #[test]

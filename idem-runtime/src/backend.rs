@@ -64,6 +64,21 @@ pub trait Dialect: Database {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Whether the transaction that sqlx believes to be open is open, where the database may end one by itself and sqlx does not notice.
+    fn is_alive(conn: &mut Self::Connection) -> BoxFuture<'_, bool> {
+        let _ = conn;
+        Box::pin(std::future::ready(true))
+    }
+
+    /// Takes sqlx's depth down to `outer` after [`Dialect::is_alive`] has said no.
+    fn forget_levels(
+        conn: &mut Self::Connection,
+        outer: usize,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        let _ = (conn, outer);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Fails if the table of claims is missing or out of date.
     fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 
@@ -128,6 +143,8 @@ pub(crate) enum Fault {
     Aborted,
     /// There is no such transaction or savepoint.
     NoTransaction,
+    /// Division by zero, which PostgreSQL's seal answers where the transaction is not ours.
+    DivisionByZero,
     /// The statement names a table or a column that does not exist.
     NoTable,
     /// SQLite has one code for a missing table, savepoint and transaction; what was being done tells them apart.

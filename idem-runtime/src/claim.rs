@@ -165,8 +165,6 @@ impl<DB: Backend> DerefMut for Claim<'_, DB> {
 /// PostgreSQL answers the COMMIT of an aborted transaction with a ROLLBACK that looks like success. Acknowledge the messages after its
 /// `Ok`, and none of them before.
 ///
-/// On MySQL a transaction that the server has rolled back (a deadlock whose error was dropped) cannot be told from a live one here.
-///
 /// # Errors
 ///
 /// [`Error::OuterTransaction`] when the transaction is dead, [`Error::CommitUnknown`] when the connection fails, [`Error::Database`] when
@@ -180,8 +178,11 @@ pub async fn commit<DB: Backend>(mut transaction: Transaction<'_, DB>) -> Result
             let result = DB::commit_foreign(conn)
                 .await
                 .map_err(Error::at_outer_commit);
-            if result.is_err() {
-                backend::rollback::<DB>(conn).await.ok();
+            if result.is_err()
+                && backend::rollback::<DB>(conn).await.is_err()
+                && !DB::is_alive(conn).await
+            {
+                DB::forget_levels(conn, 0).await.ok();
             }
             // It is over; its drop has only a depth of 0 to look at.
             result

@@ -1,4 +1,5 @@
 use crate::backend::{self, Fault};
+use crate::transient;
 use crate::{InvalidConsumer, InvalidKey};
 
 /// Why a delivery did not come to an [`Outcome`](crate::Outcome). Do not acknowledge: nothing of this delivery was applied. After
@@ -106,9 +107,9 @@ impl std::fmt::Display for Step {
 /// Why the table of claims or the transaction was not there, with the database's error if there was one.
 ///
 /// It stands in the chain of sources for errors whose verdict differs from what the database's error alone would say, so that
-/// [`is_transient`] finds it also behind `#[error(transparent)]`.
+/// [`is_transient`](crate::is_transient) finds it also behind `#[error(transparent)]`.
 #[derive(Debug)]
-pub struct Cause(Option<sqlx::Error>);
+pub struct Cause(pub(crate) Option<sqlx::Error>);
 
 impl std::fmt::Display for Cause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -144,7 +145,7 @@ impl Error {
                 step: Step::Acquire | Step::Begin,
                 ..
             } => true,
-            Error::Database { source, .. } => sqlx_is_transient(source),
+            Error::Database { source, .. } => transient::of_sqlx(source),
         }
     }
 
@@ -189,7 +190,7 @@ impl Error {
     pub(crate) fn at_commit(error: sqlx::Error) -> Error {
         match backend::fault(&error) {
             Fault::Aborted => Error::Aborted(error),
-            Fault::NoTableOrTransaction | Fault::NoTransaction => {
+            Fault::NoTableOrTransaction | Fault::NoTransaction | Fault::DivisionByZero => {
                 Error::TransactionLost(Cause(Some(error)))
             }
             Fault::Disconnected => Error::CommitUnknown(error),
@@ -198,73 +199,17 @@ impl Error {
     }
 }
 
-/// Whether the same message may succeed when it is delivered again, for any error: yours, `anyhow`'s, a box. Looks through the chain
-/// of sources for an [`Error`], a [`sqlx::Error`], a database's own error or an I/O error, and judges that one. An error with none of
-/// these in its chain is the handler's own verdict on the message, and permanent.
-///
-/// ```
-/// # extern crate idem_runtime as idem;
-/// assert!(idem::is_transient(&sqlx::Error::PoolTimedOut));
-///
-/// // `anyhow::Error` and boxes are not errors themselves, but lend the one they hold:
-/// let boxed: Box<dyn std::error::Error + Send + Sync> = sqlx::Error::PoolTimedOut.into();
-/// assert!(idem::is_transient(&*boxed));
-/// ```
-///
-/// | transient | permanent |
-/// |---|---|
-/// | deadlock, serialization failure, lock and statement time-out, busy | unique, foreign key, not-null, check violation |
-/// | connection lost, server shutting down, pool exhausted or closed | bad key, bad consumer |
-/// | read-only server, too many connections, disk full | division by zero, value out of range, syntax error |
-/// | permission denied, missing table or column (a deploy ahead of its migration); SQLite does not tell these from a syntax error, except for the table of claims | no such row (`RowNotFound`), and any error of yours |
-///
-/// What is transient may still fail each time, when nobody migrates or grants: let the broker bound the number of redeliveries.
-///
-/// With thiserror, keep the [`sqlx::Error`] in the chain: `#[error("database: {0}")] Database(#[from] sqlx::Error)`. Under
-/// `#[error(transparent)]` only its own source stays, and some of its variants, such as
-/// [`PoolTimedOut`](sqlx::Error::PoolTimedOut), have none. An [`Error`] may be transparent.
-#[must_use]
-pub fn is_transient(error: &(dyn std::error::Error + 'static)) -> bool {
-    let chain = || std::iter::successors(Some(error), |error| error.source());
-    // Ours first: as a `sqlx::Error` it stands wrapped in one that means something else.
-    if let Some(error) = chain().find_map(|error| error.downcast_ref::<Error>()) {
-        return error.is_transient();
-    }
-    // `#[error(transparent)]` passes our sources on and leaves us out of the chain.
-    if chain().any(<dyn std::error::Error>::is::<Cause>) {
-        return true;
-    }
-    if let Some(error) = chain().find_map(|error| error.downcast_ref::<sqlx::Error>()) {
-        return sqlx_is_transient(error);
-    }
-    // What `#[error(transparent)]` leaves of a `sqlx::Error`.
-    chain().any(|error| {
-        error.is::<std::io::Error>()
-            || error
-                .downcast_ref::<Box<dyn sqlx::error::DatabaseError>>()
-                .is_some_and(|error| means_redelivery(backend::database_fault(&**error)))
-    })
-}
-
-fn sqlx_is_transient(error: &sqlx::Error) -> bool {
-    means_redelivery(backend::fault(error))
-}
-
-fn means_redelivery(fault: Fault) -> bool {
-    match fault {
-        // Without its table every message would fail, and none is at fault.
-        Fault::Transient | Fault::LockTimeout | Fault::Disconnected | Fault::NoTable => true,
-        Fault::NoTableOrTransaction | Fault::Aborted | Fault::NoTransaction | Fault::Permanent => {
-            false
-        }
-    }
-}
-
 /// For handlers that return [`sqlx::Error`]. A database fault is passed on; what sqlx has no variant for travels inside
-/// `sqlx::Error::Encode` (keys) or `sqlx::Error::Configuration`, where [`is_transient`] finds it.
+/// `sqlx::Error::Encode` (keys) or `sqlx::Error::Configuration`, where [`is_transient`](crate::is_transient) finds it.
 impl From<Error> for sqlx::Error {
     fn from(error: Error) -> Self {
         match error {
+            // Where the fault alone would be judged otherwise, the whole error is kept.
+            Error::Database { ref source, .. }
+                if error.is_transient() != transient::of_sqlx(source) =>
+            {
+                sqlx::Error::Configuration(error.into())
+            }
             Error::Database { source, .. } | Error::InFlight(source) => source,
             Error::InvalidKey(_) | Error::InvalidConsumer(_) => sqlx::Error::Encode(error.into()),
             _ => sqlx::Error::Configuration(error.into()),
@@ -275,38 +220,6 @@ impl From<Error> for sqlx::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn p4_is_transient_looks_through_wrappers() {
-        #[derive(Debug, thiserror::Error)]
-        enum Mine {
-            #[error("delivery")]
-            Delivery(#[from] Error),
-            #[error("no such account")]
-            NoAccount,
-        }
-        #[derive(Debug, thiserror::Error)]
-        #[error(transparent)]
-        struct Transparent(#[from] Error);
-
-        let lost = || Error::transaction_lost();
-        let empty = || Error::InvalidKey(InvalidKey::Empty { part: 1 });
-        assert!(is_transient(&Mine::from(lost())));
-        assert!(!is_transient(&Mine::from(empty())));
-        assert!(!is_transient(&Mine::NoAccount));
-        assert!(is_transient(&Transparent(lost())));
-        assert!(!is_transient(&Transparent(empty())));
-        let missing = Error::Schema(Cause(Some(sqlx::Error::RowNotFound)));
-        assert!(is_transient(&Transparent(missing)));
-        assert!(is_transient(&sqlx::Error::from(lost())));
-        assert!(!is_transient(&sqlx::Error::from(empty())));
-        assert!(is_transient(&sqlx::Error::from(Error::CommitUnknown(
-            sqlx::Error::WorkerCrashed
-        ))));
-        assert!(!is_transient(&sqlx::Error::RowNotFound));
-        let boxed: Box<dyn std::error::Error + Send + Sync> = lost().into();
-        assert!(is_transient(&*boxed));
-    }
 
     #[test]
     fn a_database_fault_passes_through_sqlx_error() {

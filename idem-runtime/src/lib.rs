@@ -18,6 +18,7 @@ mod schema;
 mod source;
 mod trace;
 mod transaction;
+mod transient;
 
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -29,9 +30,10 @@ mod sqlite;
 pub use backend::Backend;
 pub use claim::{Claim, Claimed, claim, commit};
 pub use consumer::{InvalidConsumer, MAX_CONSUMER_BYTES};
-pub use error::{Cause, Error, Step, is_transient};
+pub use error::{Cause, Error, Step};
 pub use key::{InvalidKey, KafkaKey, Key, KeyWriter, MAX_KEY_BYTES};
 pub use once::{AsyncFunc, once};
 pub use outcome::Outcome;
 pub use schema::{migrate, sql};
 pub use source::{Lease, Source, Unprepared};
+pub use transient::is_transient;

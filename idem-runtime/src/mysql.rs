@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sqlx::mysql::MySqlDatabaseError;
-use sqlx::{MySql, MySqlConnection, Transaction};
+use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Row, Transaction};
 
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
 use crate::forgotten::ForgottenWhenDropped;
@@ -73,14 +73,15 @@ impl Dialect for MySql {
     fn commit_foreign(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
             let number = next_number();
-            let answer: u64 = sqlx::query_scalar("SELECT ?")
-                .bind(number)
-                .persistent(false)
-                .fetch_one(&mut *conn)
-                .await?;
-            if answer != number {
+            let question = AssertSqlSafe(format!("SELECT CAST({number} AS UNSIGNED)"));
+            let answer = sqlx::raw_sql(question).fetch_optional(&mut *conn).await?;
+            if answer.and_then(|row| row.try_get(0).ok()) != Some(number) {
                 return Err(out_of_step());
             }
+            // Where there is no transaction, a savepoint is not kept.
+            sqlx::raw_sql("SAVEPOINT idem_commit; RELEASE SAVEPOINT idem_commit")
+                .execute(&mut *conn)
+                .await?;
             backend::commit::<Self>(conn).await
         })
     }
@@ -117,7 +118,8 @@ fn next_number() -> u64 {
 
 fn out_of_step() -> sqlx::Error {
     sqlx::Error::Protocol(
-        "the connection answered another statement than the one that was sent, since an earlier one was cancelled; it cannot be used"
+        "the connection gave the answer to another statement: an earlier one was cancelled, and it cannot be used any more; or the table \
+         `processed_messages` has an AUTO_INCREMENT column or a trigger that inserts into a table with one, which it must not"
             .to_owned(),
     )
 }
@@ -138,7 +140,10 @@ pub(crate) fn fault(error: &MySqlDatabaseError) -> Fault {
         // server, query interrupted, XA deadlock, read-only mode, statement timeouts
         1020 | 1021 | 1040 | 1041 | 1047 | 1213 | 1290 | 1317 | 1614 | 1836 | 1969 | 3024
         // access denied to database, user, table, column, for want of a privilege; no such database: nobody's message's fault
-        | 1044 | 1045 | 1142 | 1143 | 1227 | 1049 => Fault::Transient,
+        | 1044 | 1045 | 1142 | 1143 | 1227 | 1049
+        // table full, error of the storage engine, out of memory (also for sorting), no thread, too many connections or prepared
+        // statements, lock table full, limit of a resource, prepared statement to be prepared anew or unknown, group replication
+        | 1114 | 1030 | 1037 | 1038 | 1135 | 1203 | 1461 | 1206 | 1226 | 1615 | 1243 | 3101 => Fault::Transient,
         _ => Fault::Permanent,
     }
 }

@@ -5,14 +5,21 @@ use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
 use crate::forgotten::ForgottenWhenDropped;
 use crate::schema::PROBE;
 
-/// The row that RETURNING makes says that the claim is new. It also takes back the `lock_timeout` that BEGIN may have set.
-const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING \
+/// Where the session sets no `lock_timeout`, the wait for another worker's claim gets one, which RETURNING takes back, so that the handler's
+/// statements run under the session's own setting. The odd millisecond tells it from a value of the user's. The row that RETURNING
+/// makes says that the claim is new.
+const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) \
+    SELECT $1, $2 FROM set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0' THEN '10001ms' ELSE current_setting('lock_timeout') END, true) \
+    ON CONFLICT (consumer, message_id) DO NOTHING \
     RETURNING set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '10001ms' THEN '0' ELSE current_setting('lock_timeout') END, true)";
 
+/// Fails in an aborted transaction, as any statement does, and divides by zero in one that [`Dialect::BEGIN`] did not open.
+const SEAL_AND_COMMIT: &str =
+    "SELECT 1 / (coalesce(current_setting('idem.seal', true), '') = 'set')::int; COMMIT AND CHAIN";
+
 impl Dialect for Postgres {
-    /// Where the session sets no `lock_timeout`, the wait for another worker's claim gets one. The claim takes it back, so that the
-    /// handler's statements run under the session's own setting. The odd millisecond tells it from a value of the user's.
-    const BEGIN: &'static str = "BEGIN; SELECT set_config('lock_timeout', '10001ms', true) WHERE current_setting('lock_timeout') = '0'";
+    /// The setting is the seal: it is gone with the transaction, whatever ends that.
+    const BEGIN: &'static str = "BEGIN; SET LOCAL idem.seal = 'set'";
 
     const CLOSES: Closes = Closes::WhileBeginning;
 
@@ -33,31 +40,15 @@ impl Dialect for Postgres {
         })
     }
 
-    /// PostgreSQL answers the COMMIT of an aborted transaction with ROLLBACK, which sqlx takes for success; a statement before it
-    /// fails instead. AND CHAIN fails where there is no transaction at all, and leaves an empty one, so that the ROLLBACK with which
-    /// sqlx takes its depth back has something to end. That goes out with the ping of the pool; a connection that the caller holds
-    /// would stay "idle in transaction" until its next use, and gets a round trip for it.
-    /// <https://www.postgresql.org/docs/current/sql-commit.html>
     fn seal_and_commit(
         conn: &mut PgConnection,
         returns_to_pool: bool,
     ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move {
-            sqlx::raw_sql("SELECT 1; COMMIT AND CHAIN")
-                .execute(&mut *conn)
-                .await?;
-            if returns_to_pool {
-                backend::start_rollback::<Self>(conn);
-            } else {
-                // The effect is committed, whatever becomes of the connection.
-                backend::rollback::<Self>(conn).await.ok();
-            }
-            Ok(())
-        })
+        commit_and_chain(conn, SEAL_AND_COMMIT, returns_to_pool)
     }
 
     fn commit_foreign(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Self::seal_and_commit(conn, false)
+        commit_and_chain(conn, "SELECT 1; COMMIT AND CHAIN", false)
     }
 
     fn savepoint(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
@@ -88,11 +79,33 @@ impl Dialect for Postgres {
     }
 }
 
+/// PostgreSQL answers the COMMIT of an aborted transaction with ROLLBACK, which sqlx takes for success; a statement before it fails
+/// instead. AND CHAIN fails where there is no transaction at all, and leaves an empty one, so that the ROLLBACK with which sqlx takes
+/// its depth back has something to end. That goes out with the ping of the pool; a connection that the caller holds would stay "idle
+/// in transaction" until its next use, and gets a round trip for it. <https://www.postgresql.org/docs/current/sql-commit.html>
+fn commit_and_chain<'a>(
+    conn: &'a mut PgConnection,
+    sql: &'static str,
+    returns_to_pool: bool,
+) -> BoxFuture<'a, Result<(), sqlx::Error>> {
+    Box::pin(async move {
+        sqlx::raw_sql(sql).execute(&mut *conn).await?;
+        if returns_to_pool {
+            backend::start_rollback::<Postgres>(conn);
+        } else {
+            // The effect is committed, whatever becomes of the connection.
+            backend::rollback::<Postgres>(conn).await.ok();
+        }
+        Ok(())
+    })
+}
+
 /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
 pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
     match error.code() {
-        // undefined_table, undefined_column, invalid_schema_name
-        "42P01" | "42703" | "3F000" => Fault::NoTable,
+        // undefined_table, undefined_column, invalid_schema_name; no unique constraint matches ON CONFLICT
+        "42P01" | "42703" | "3F000" | "42P10" => Fault::NoTable,
+        "22012" => Fault::DivisionByZero,
         // in_failed_sql_transaction
         "25P02" => Fault::Aborted,
         // no_active_sql_transaction, invalid_savepoint_specification
@@ -104,13 +117,18 @@ pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "40003" => {
             Fault::Disconnected
         }
-        // query_canceled, object_in_use, read_only_sql_transaction (a server that is no longer the primary); insufficient_privilege and
-        // no such database, which are nobody's message's fault
-        "57014" | "55006" | "25006" | "42501" | "3D000" => Fault::Transient,
+        // query_canceled, object_in_use, read_only_sql_transaction (a server that is no longer the primary); insufficient_privilege, no
+        // such database, and prepared statements lost to DISCARD ALL or a pooler, which are nobody's message's fault
+        "57014" | "55006" | "25006" | "42501" | "3D000" | "26000" | "42P05" => Fault::Transient,
+        // A plan that DDL has made out of date.
+        "0A000" if error.routine() == Some("RevalidateCachedQuery") => Fault::Transient,
+        // protocol_violation, as by a wrong number of parameters
+        "08P01" => Fault::Permanent,
         // connection exception
         code if code.starts_with("08") => Fault::Disconnected,
-        // invalid authorization, transaction rollback (serialization failure, deadlock), insufficient resources, system error
-        code if ["28", "40", "53", "58"]
+        // invalid authorization, transaction rollback (serialization failure, deadlock), insufficient resources, system and
+        // internal error
+        code if ["28", "40", "53", "58", "XX"]
             .iter()
             .any(|class| code.starts_with(class)) =>
         {

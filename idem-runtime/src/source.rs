@@ -13,6 +13,10 @@ use crate::error::Step;
 ///   is there once you commit: with [`commit`](crate::commit), which notices a transaction that is dead. Acknowledge after that.
 /// - [`Unprepared`] around any of these leaves no prepared statement behind.
 ///
+/// The transaction is sqlx's: one that was opened by hand (`raw_sql("BEGIN")`) is not seen, and would be committed or rolled back with the
+/// delivery. Within a handler, pass its transaction on to other handlers: a pool there would take a second connection, and could wait for
+/// the first.
+///
 /// # Cancellation
 ///
 /// A delivery may be dropped at any point. A pool stays clean: where the state of the connection is in doubt, it is closed (on
@@ -23,8 +27,8 @@ use crate::error::Step;
 /// transaction: the next delivery on it is unharmed, but close it before you use it for anything else. Lend `&mut PoolConnection` to
 /// have it closed for you.
 ///
-/// On MySQL, sqlx 0.9 may take the answer of a cancelled statement, of anyone's, for the answer of the next one. After a delivery was
-/// dropped on a connection or transaction that you hold there, close the connection (`PoolConnection::close_on_drop`). Every claim, and
+/// On MySQL, sqlx 0.9 may take the answer of a cancelled statement, of anyone's, for the answer of the next one, or wait for ever. Do not
+/// cancel single statements there, in a handler neither. After a delivery was dropped on a connection or transaction that you hold there, close the connection (`PoolConnection::close_on_drop`). Every claim, and
 /// [`commit`](crate::commit), notices a connection that is out of step.
 #[diagnostic::on_unimplemented(
     message = "no transaction can be taken from `{Self}`",
@@ -190,6 +194,11 @@ impl<'c, DB: Backend> Lease<'c, DB> {
             Connection::Held(connection) => connection,
         };
         (connection, &mut self.guard)
+    }
+
+    /// Whether the connection is a pool's, so that no transaction can be open on it that its holder knows of.
+    pub(crate) fn is_of_pool(&self) -> bool {
+        !matches!(self.connection, Connection::Held(_))
     }
 
     pub(crate) fn returns_to_pool(&self) -> bool {

@@ -4,13 +4,12 @@ use std::thread::{self, Thread};
 
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::SqliteError;
-use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
+use sqlx::{AssertSqlSafe, Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
 use crate::schema::PROBE;
 
-const CLAIM: &str =
-    "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) ON CONFLICT DO NOTHING";
+const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) ON CONFLICT (consumer, message_id) DO NOTHING";
 
 impl Dialect for Sqlite {
     /// IMMEDIATE, since a transaction that begins as a reader and then writes fails at once with `SQLITE_BUSY_SNAPSHOT` when another
@@ -69,6 +68,42 @@ impl Dialect for Sqlite {
         Box::pin(conn.ping())
     }
 
+    /// A full disk, an I/O error or a conflict under `OR ROLLBACK` ends the transaction: <https://www.sqlite.org/lang_transaction.html>.
+    /// BEGIN succeeds only then.
+    fn is_alive(conn: &mut SqliteConnection) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let is_dead = sqlx::raw_sql("BEGIN").execute(&mut *conn).await.is_ok();
+            if is_dead {
+                sqlx::raw_sql("ROLLBACK").execute(conn).await.ok();
+            }
+            !is_dead
+        })
+    }
+
+    /// sqlx lowers its depth only when a ROLLBACK succeeds, so that it gets something to roll back. An outer transaction stays as dead as
+    /// it was, for its owner's COMMIT to fail.
+    fn forget_levels(
+        conn: &mut SqliteConnection,
+        outer: usize,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
+            for level in 1..backend::depth::<Self>(conn) {
+                let savepoint = format!("SAVEPOINT _sqlx_savepoint_{level}");
+                sqlx::raw_sql(AssertSqlSafe(savepoint))
+                    .execute(&mut *conn)
+                    .await?;
+            }
+            while backend::depth::<Self>(conn) > outer {
+                backend::rollback::<Self>(conn).await?;
+            }
+            if outer > 0 {
+                sqlx::raw_sql("ROLLBACK").execute(conn).await?;
+            }
+            Ok(())
+        })
+    }
+
     fn probe(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
     }
@@ -112,8 +147,8 @@ pub(crate) fn fault(error: &SqliteError) -> Fault {
     match code & 0xff {
         // SQLITE_ERROR: no such table, no such savepoint, no transaction is active
         1 => Fault::NoTableOrTransaction,
-        // PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL, AUTH
-        3 | 5 | 6 | 7 | 8 | 9 | 10 | 13 | 14 | 15 | 23 => Fault::Transient,
+        // PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, AUTH, NOTADB
+        3 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 15 | 23 | 26 => Fault::Transient,
         _ => Fault::Permanent,
     }
 }

@@ -69,7 +69,13 @@ async fn outer<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<(usize, bool), 
         DB::settle(conn).await.map_err(Error::at_begin)?;
     }
     let outer = backend::depth::<DB>(conn);
-    if lease.joins && outer == 0 {
+    if outer > 0 && lease.is_of_pool() {
+        // Somebody has forgotten a transaction on it. A savepoint in that would never be committed.
+        lease.guard = Guard::CLOSE;
+        return Err(Error::outer_transaction());
+    }
+    let is_dead = outer > 0 && !DB::is_alive(lease.connection()).await;
+    if is_dead || lease.joins && outer == 0 {
         return Err(Error::outer_transaction());
     }
     Ok((outer, lease.returns_to_pool()))
@@ -85,7 +91,13 @@ pub(crate) async fn claim<DB: Backend>(
     let fresh = DB::insert(conn, consumer, key.as_str(), persistent).await;
     match &fresh {
         Ok(true) => {}
-        Err(error) if backend::fault(error) == Fault::Disconnected => *guard = Guard::CLOSE,
+        Err(error) if backend::fault(error) == Fault::Disconnected => {
+            // Nothing can be asked of the connection any more. If it is borrowed and still works, it is not left in the transaction.
+            while backend::depth::<DB>(conn) > open.outer && DB::CLOSES != Closes::Never {
+                backend::start_rollback::<DB>(conn);
+            }
+            *guard = Guard::CLOSE;
+        }
         Ok(false) | Err(_) => roll_back::<DB>(conn, guard, open).await,
     }
     fresh.map_err(Error::at_claim)
@@ -131,8 +143,12 @@ pub(crate) async fn roll_back<DB: Backend>(
 ) {
     while backend::depth::<DB>(conn) > open.outer {
         if backend::rollback::<DB>(conn).await.is_err() {
-            *guard = Guard::CLOSE;
-            return;
+            let is_mended =
+                !DB::is_alive(conn).await && DB::forget_levels(conn, open.outer).await.is_ok();
+            if !is_mended {
+                *guard = Guard::CLOSE;
+                return;
+            }
         }
     }
     *guard = Guard::default();

@@ -167,3 +167,46 @@ async fn p3_a_commit_of_the_bodys_own() {
     let test = Test::slow(1).await;
     assert_lost(&test, Misdeed::Runs("COMMIT"), Outcome::Duplicate).await;
 }
+
+#[tokio::test]
+async fn p3_another_transaction_in_place_of_the_deliverys() {
+    let test = Test::new(1).await;
+    assert_lost(
+        &test,
+        Misdeed::Runs("ROLLBACK; BEGIN"),
+        Outcome::Processed(7),
+    )
+    .await;
+    assert_lost(&test, Misdeed::Runs("COMMIT; BEGIN"), Outcome::Duplicate).await;
+}
+
+/// Any code of the program may have done it. A delivery that joined that transaction would never be committed.
+#[tokio::test]
+async fn p3_a_transaction_that_was_forgotten_on_a_pooled_connection_is_not_joined() {
+    let test = Test::new(1).await;
+    for form in FORMS {
+        for held in [false, true] {
+            let message = format!("{form:?} {held}");
+            let mut conn = test.pool.acquire().await.unwrap();
+            std::mem::forget(sqlx::Connection::begin(&mut *conn).await.unwrap());
+            let (result, _) = if held {
+                deliver(form, &mut conn, &message, Misdeed::None).await
+            } else {
+                drop(conn);
+                conn = test.fixture.pool(1).await.acquire().await.unwrap();
+                deliver(form, &test.pool, &message, Misdeed::None).await
+            };
+            let error = result.unwrap_err();
+            assert!(
+                matches!(error, Fail::Delivery(Error::OuterTransaction(_))),
+                "{message}: {error:?}"
+            );
+            assert!(error.is_transient());
+            drop(conn);
+            test.assert_pool_is_clean(&message).await;
+            let (again, _) = deliver(form, &test.pool, &message, Misdeed::None).await;
+            assert_eq!(again.unwrap(), Outcome::Processed(7), "{message}");
+            assert_eq!(test.effects_of(&message).await, 1, "{message}");
+        }
+    }
+}

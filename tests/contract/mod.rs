@@ -118,8 +118,8 @@ pub(crate) async fn deliver<'c>(
         Form::Claim => match idem::claim(source, "billing", message).await? {
             Claimed::Duplicate => Ok(Outcome::Duplicate),
             Claimed::Fresh(mut claim) => {
-                effect(&mut claim, message).await?;
-                match body.end() {
+                let done = effect(&mut claim, message).await.map_err(Fail::from);
+                match done.and_then(|()| body.end()) {
                     Ok(value) => {
                         claim.commit().await?;
                         Ok(Outcome::Processed(value))

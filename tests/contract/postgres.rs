@@ -304,10 +304,10 @@ async fn p4_transient_or_not_by_sqlstate() {
     let transient = [
         "08006", "25006", "25P03", "25P04", "28P01", "3D000", "40001", "40003", "40P01", "42501",
         "42703", "42P01", "53100", "53200", "53300", "55006", "55P03", "57014", "57P01", "57P02",
-        "57P03", "58030",
+        "57P03", "58030", "26000", "XX000",
     ];
     let permanent = [
-        "22001", "22012", "23502", "23503", "23505", "23514", "25P02", "42601", "P0001", "XX000",
+        "22001", "22012", "23502", "23503", "23505", "23514", "25P02", "42601", "P0001", "08P01",
     ];
     let codes = transient.map(|code| (code, true)).into_iter();
     for (code, expected) in codes.chain(permanent.map(|code| (code, false))) {
@@ -361,4 +361,73 @@ async fn migrate_needs_no_rights_where_the_table_is_there() {
         matches!(refused, Err(Error::Database { .. })),
         "{refused:?}"
     );
+}
+
+/// A table that would merge or repeat messages is refused, whatever its age: also one that is partitioned by arrival, whose key has to
+/// hold the arrival.
+#[tokio::test]
+async fn p8_a_table_with_another_key_is_refused() {
+    let test = Test::new(1).await;
+    for end in [
+        ", PRIMARY KEY (message_id))",
+        ")",
+        ", PRIMARY KEY (consumer, message_id, processed_at)) PARTITION BY RANGE (processed_at)",
+    ] {
+        let table = format!(
+            "DROP TABLE processed_messages; CREATE TABLE processed_messages \
+             (consumer text NOT NULL, message_id text NOT NULL, processed_at timestamptz NOT NULL DEFAULT now(){end}"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(table))
+            .execute(&test.pool)
+            .await
+            .unwrap();
+        let error = on_connection(&test.pool, "evt-1", Body::Succeeds)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, Fail::Delivery(Error::Schema(_))),
+            "{end}: {error:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn p9_waiting_is_bounded_in_a_transaction_of_the_callers() {
+    let test = Test::new(2).await;
+    let Claimed::Fresh(first) = idem::claim(&test.pool, "billing", "evt-1").await.unwrap() else {
+        panic!("it is new");
+    };
+    let mut outer = test.pool.begin().await.unwrap();
+    let start = Instant::now();
+    let error = on_connection(&mut outer, "evt-1", Body::Panics)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, Fail::Delivery(Error::InFlight(_))),
+        "{error:?}"
+    );
+    assert!(start.elapsed() >= Duration::from_secs(10));
+    let setting: String = sqlx::query_scalar("SHOW lock_timeout")
+        .fetch_one(&mut *outer)
+        .await
+        .unwrap();
+    assert_eq!(setting, "0", "the caller's own");
+    first.commit().await.unwrap();
+    let outcome = on_connection(&mut outer, "evt-1", Body::Panics)
+        .await
+        .unwrap();
+    assert_eq!(outcome, Outcome::Duplicate);
+    let setting: String = sqlx::query_scalar("SHOW lock_timeout")
+        .fetch_one(&mut *outer)
+        .await
+        .unwrap();
+    assert_eq!(setting, "0", "also after a duplicate");
+    assert!(
+        on_connection(&mut outer, "evt-2", Body::Succeeds)
+            .await
+            .unwrap()
+            .is_processed()
+    );
+    idem::commit(outer).await.unwrap();
+    assert_eq!(test.effects_of("evt-2").await, 1);
 }

@@ -99,3 +99,108 @@ async fn p9_waiting_is_bounded() {
         .unwrap();
     assert!(outcome.is_processed());
 }
+
+/// SQLite ends the transaction by itself, and sqlx does not notice: neither the connection nor its pool may be left believing in it.
+#[tokio::test]
+async fn p3_after_an_automatic_rollback_the_connection_is_in_no_transaction() {
+    let test = Test::new(1).await;
+    let trigger = "CREATE TRIGGER guard BEFORE INSERT ON effects WHEN NEW.message LIKE 'bad%' \
+        BEGIN SELECT RAISE(ROLLBACK, 'over the limit'); END";
+    sqlx::raw_sql(trigger).execute(&test.pool).await.unwrap();
+    for form in FORMS {
+        for source in ["pool", "held", "plain"] {
+            let name = |what: &str| format!("{what} {form:?} {source}");
+            let mut conn = test.fixture.pool(1).await.acquire().await.unwrap();
+            for what in ["good 1", "bad", "good 1", "good 2", "bad", "good 3"] {
+                let message = name(what);
+                let result = match source {
+                    "pool" => deliver(form, &test.pool, &message, Body::Succeeds).await,
+                    "held" => deliver(form, &mut conn, &message, Body::Succeeds).await,
+                    _ => deliver(form, &mut *conn, &message, Body::Succeeds).await,
+                };
+                assert_eq!(result.is_ok(), what != "bad", "{message}: {result:?}");
+                let effects = test.effects_of(&message).await;
+                assert_eq!(effects, i64::from(what != "bad"), "{message}");
+            }
+            test.assert_pool_is_clean(source).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn p3_an_outer_transaction_that_was_rolled_back_is_not_joined_and_not_committed() {
+    let test = Test::new(1).await;
+    let trigger = "CREATE TRIGGER guard BEFORE INSERT ON effects WHEN NEW.message LIKE 'bad%' \
+        BEGIN SELECT RAISE(ROLLBACK, 'over the limit'); END";
+    sqlx::raw_sql(trigger).execute(&test.pool).await.unwrap();
+    for form in FORMS {
+        let messages = ["before", "bad", "after"].map(|what| format!("{what} {form:?}"));
+        let [before, bad, after] = &messages;
+        let mut outer = test.pool.begin().await.unwrap();
+        assert!(
+            deliver(form, &mut outer, before, Body::Succeeds)
+                .await
+                .unwrap()
+                .is_processed()
+        );
+        assert!(
+            deliver(form, &mut outer, bad, Body::Succeeds)
+                .await
+                .is_err()
+        );
+        let error = deliver(form, &mut outer, after, Body::Succeeds)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, Fail::Delivery(Error::OuterTransaction(_))),
+            "{error:?}"
+        );
+        let error = idem::commit(outer).await.unwrap_err();
+        assert!(matches!(error, Error::OuterTransaction(_)), "{error:?}");
+        test.assert_pool_is_clean("outer").await;
+        for message in [before, after] {
+            assert!(
+                deliver(form, &test.pool, message, Body::Succeeds)
+                    .await
+                    .unwrap()
+                    .is_processed()
+            );
+            assert_eq!(test.effects_of(message).await, 1, "{message}");
+        }
+        // sqlx's own commit says so too.
+        let mut outer = test.pool.begin().await.unwrap();
+        assert!(
+            deliver(form, &mut outer, bad, Body::Succeeds)
+                .await
+                .is_err()
+        );
+        assert!(outer.commit().await.is_err());
+        // It leaves its pool with the connection as it is; the next delivery closes that.
+        let closed = deliver(form, &test.pool, "closes", Body::Succeeds).await;
+        assert!(closed.is_err_and(|error| error.is_transient()));
+        test.assert_pool_is_clean("plain commit").await;
+    }
+}
+
+/// A table that would merge or repeat messages is refused, whatever its age.
+#[tokio::test]
+async fn p8_a_table_with_another_key_is_refused() {
+    let test = Test::new(1).await;
+    for key in [", PRIMARY KEY (message_id)", ""] {
+        let table = format!(
+            "DROP TABLE processed_messages; CREATE TABLE processed_messages \
+             (consumer text NOT NULL, message_id text NOT NULL, processed_at text{key})"
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(table))
+            .execute(&test.pool)
+            .await
+            .unwrap();
+        let error = on_connection(&test.pool, "evt-1", Body::Succeeds)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, Fail::Delivery(Error::Schema(_))),
+            "{key}: {error:?}"
+        );
+    }
+}

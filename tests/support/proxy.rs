@@ -31,6 +31,8 @@ struct State {
     /// Cut the connection after a request with this text went to the server, before its answer comes back.
     cut_answer_to: Mutex<Option<&'static str>>,
     cut: AtomicBool,
+    /// Put an answer of nobody's before the answer to a request with this text.
+    stale_answer_before: Mutex<Option<&'static str>>,
     /// Answers wait so long, so that the client always waits for them.
     delay: Duration,
 }
@@ -47,6 +49,7 @@ impl Proxy {
             statements: Mutex::default(),
             cut_answer_to: Mutex::default(),
             cut: AtomicBool::new(false),
+            stale_answer_before: Mutex::default(),
             delay,
         });
         let shared = Arc::clone(&state);
@@ -78,6 +81,11 @@ impl Proxy {
         *self.state.cut_answer_to.lock().unwrap() = Some(text);
     }
 
+    /// Puts a MySQL client out of step: it gets an OK that answers nothing before the answer to the next request that holds `text`.
+    pub fn stale_answer_before(&self, text: &'static str) {
+        *self.state.stale_answer_before.lock().unwrap() = Some(text);
+    }
+
     /// Whether that has happened.
     #[must_use]
     pub fn has_cut(&self) -> bool {
@@ -97,28 +105,41 @@ async fn serve(client: TcpStream, server: TcpStream, state: Arc<State>) {
     server.set_nodelay(true).ok();
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let cut = Arc::new(AtomicBool::new(false));
+    let fault = Arc::new(Fault::default());
     let answers = tokio::spawn(answers(
         from_server,
         to_client,
-        Arc::clone(&cut),
+        Arc::clone(&fault),
         state.delay,
     ));
-    requests(from_client, to_server, &state, &cut).await;
+    requests(from_client, to_server, &state, &fault).await;
     answers.await.ok();
 }
+
+/// What is to happen to the next answer of a connection.
+#[derive(Default)]
+struct Fault {
+    cut: AtomicBool,
+    stale_answer: AtomicBool,
+}
+
+/// OK, of no rows and no id, within a transaction.
+const MYSQL_OK: [u8; 11] = [7, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0];
 
 /// Passes answers on until the connection is to be cut.
 async fn answers(
     mut server: OwnedReadHalf,
     mut client: OwnedWriteHalf,
-    cut: Arc<AtomicBool>,
+    fault: Arc<Fault>,
     delay: Duration,
 ) {
     let mut buffer = vec![0; 65536];
     while let Ok(read @ 1..) = server.read(&mut buffer).await {
         tokio::time::sleep(delay).await;
-        if cut.load(Ordering::SeqCst) || client.write_all(&buffer[..read]).await.is_err() {
+        if fault.stale_answer.swap(false, Ordering::SeqCst) {
+            client.write_all(&MYSQL_OK).await.ok();
+        }
+        if fault.cut.load(Ordering::SeqCst) || client.write_all(&buffer[..read]).await.is_err() {
             return;
         }
     }
@@ -128,7 +149,7 @@ async fn requests(
     mut client: OwnedReadHalf,
     mut server: OwnedWriteHalf,
     state: &State,
-    cut: &AtomicBool,
+    fault: &Fault,
 ) {
     let mut pending = Vec::new();
     let mut started = state.wire == Wire::MySql;
@@ -142,10 +163,15 @@ async fn requests(
             }
             started = true;
             let text = String::from_utf8_lossy(&message);
+            let mut before = state.stale_answer_before.lock().unwrap();
+            if before.is_some_and(|wanted| text.contains(wanted)) {
+                *before = None;
+                fault.stale_answer.store(true, Ordering::SeqCst);
+            }
             let mut wanted = state.cut_answer_to.lock().unwrap();
             if wanted.is_some_and(|wanted| text.contains(wanted)) {
                 *wanted = None;
-                cut.store(true, Ordering::SeqCst);
+                fault.cut.store(true, Ordering::SeqCst);
                 state.cut.store(true, Ordering::SeqCst);
             }
         }
