@@ -18,10 +18,10 @@ pub enum Error {
     #[error(transparent)]
     InvalidConsumer(#[from] InvalidConsumer),
 
-    /// The table of claims is missing or lacks a column. Transient: no message is at fault, and the redelivery succeeds once the
-    /// table is there.
+    /// The table of claims is missing, lacks a column, or (on PostgreSQL and SQLite) has another key than (consumer, message_id), with
+    /// which it would merge or repeat messages. Transient: no message is at fault, and the redelivery succeeds once the table is right.
     #[error(
-        "the table `processed_messages` is missing or out of date; run `idem::migrate(&pool).await?` before the first delivery"
+        "the table `processed_messages` is missing, lacks a column or has another key than (consumer, message_id); run `idem::migrate(&pool).await?` before the first delivery"
     )]
     Schema(#[source] Cause),
 
@@ -29,9 +29,8 @@ pub enum Error {
     /// finds the other worker's verdict.
     ///
     /// The wait is bounded by `lock_timeout` on PostgreSQL (ten seconds for the claim where the session sets none) and by
-    /// `innodb_lock_wait_timeout` on MySQL and MariaDB (50 seconds unless configured); in a transaction of yours that a delivery joins,
-    /// by what that transaction has set. SQLite has one writer at a time and
-    /// reports its `busy_timeout` as [`Database`](Error::Database).
+    /// `innodb_lock_wait_timeout` on MySQL and MariaDB (50 seconds unless configured). SQLite has one writer at a time and reports its
+    /// `busy_timeout` as [`Database`](Error::Database); a database in memory with a shared cache waits without bound.
     #[error("another worker is still processing this message; let the broker redeliver it later")]
     InFlight(#[source] sqlx::Error),
 
@@ -52,8 +51,9 @@ pub enum Error {
     TransactionLost(#[source] Cause),
 
     /// The transaction of yours that a delivery was to join, or that [`commit`](crate::commit) was to commit, is dead: an earlier statement
-    /// in it failed on PostgreSQL and the error was dropped, or a nested `begin()` in it was dropped half-way. Transient: no message is
-    /// at fault. Nothing that was delivered into that transaction is applied.
+    /// in it failed on PostgreSQL and the error was dropped, a deadlock or SQLite itself has rolled it back, or a nested `begin()` in it
+    /// was dropped half-way. Also: a pooled connection came with a transaction that somebody has forgotten on it; it is closed. Transient:
+    /// no message is at fault. Nothing that was delivered into that transaction is applied.
     #[error(
         "the outer transaction is aborted or has ended, since an earlier error in it was dropped or a nested `begin()` was cancelled; roll it back and let every message that was delivered into it be redelivered"
     )]
