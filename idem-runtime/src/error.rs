@@ -18,7 +18,7 @@ pub enum Error {
     #[error(transparent)]
     InvalidConsumer(#[from] InvalidConsumer),
 
-    /// The table of claims is missing, lacks a column, or (on PostgreSQL and SQLite) has another key than (consumer, message_id), with
+    /// The table of claims is missing, lacks a column, or (on PostgreSQL and SQLite) has another key than `(consumer, message_id)`, with
     /// which it would merge or repeat messages. Transient: no message is at fault, and the redelivery succeeds once the table is right.
     #[error(
         "the table `processed_messages` is missing, lacks a column or has another key than (consumer, message_id); run `idem::migrate(&pool).await?` before the first delivery"

@@ -20,7 +20,7 @@ use crate::error::Step;
 /// # Cancellation
 ///
 /// A delivery may be dropped at any point. A pool stays clean: where the state of the connection is in doubt, it is closed (on
-/// PostgreSQL while the delivery begins, on MySQL until it ends). A transaction of yours stays as it was, or, if the delivery was
+/// PostgreSQL while the delivery begins and claims, on MySQL until it ends). A transaction of yours stays as it was, or, if the delivery was
 /// dropped while its savepoint was being released, fails with an error at its next statement.
 ///
 /// What you hold the library cannot close. A plain `&mut connection` on which a delivery was dropped may be left in an open, empty
@@ -210,11 +210,11 @@ impl<DB: Backend> Drop for Lease<'_, DB> {
     fn drop(&mut self) {
         if self.guard.close {
             match &mut self.connection {
-                Connection::Pooled(connection) => connection.close_on_drop(),
-                Connection::HeldOfPool(connection) => connection.close_on_drop(),
+                Connection::Pooled(connection) => return connection.close_on_drop(),
+                Connection::HeldOfPool(connection) => return connection.close_on_drop(),
+                // It cannot be closed from here, but left in no transaction.
                 Connection::Held(_) => {}
             }
-            return;
         }
         let levels = self.guard.levels;
         for _ in 0..levels {

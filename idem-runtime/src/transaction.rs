@@ -88,7 +88,10 @@ pub(crate) async fn claim<DB: Backend>(
     open: Open,
     (consumer, key, persistent): (&str, &EncodedKey, bool),
 ) -> Result<bool, Error> {
+    // A claim that is dropped while it waits for another worker's would keep its place in the pool until that wait is over.
+    guard.close = DB::CLOSES != Closes::Never;
     let fresh = DB::insert(conn, consumer, key.as_str(), persistent).await;
+    guard.close = DB::CLOSES == Closes::UntilItEnds;
     match &fresh {
         Ok(true) => {}
         Err(error) if backend::fault(error) == Fault::Disconnected => {

@@ -431,3 +431,29 @@ async fn p9_waiting_is_bounded_in_a_transaction_of_the_callers() {
     idem::commit(outer).await.unwrap();
     assert_eq!(test.effects_of("evt-2").await, 1);
 }
+
+/// Whoever stops waiting for another worker's claim gives its place in the pool back at once, and not when that wait would have ended.
+#[tokio::test]
+async fn p5_a_cancelled_wait_does_not_keep_its_place_in_the_pool() {
+    let test = Test::new(2).await;
+    for form in FORMS {
+        let message = format!("{form:?}");
+        let Claimed::Fresh(first) = idem::claim(&test.pool, "billing", &message).await.unwrap()
+        else {
+            panic!("it is new");
+        };
+        let waiting = deliver(form, &test.pool, &message, Body::Panics);
+        let waited = tokio::time::timeout(Duration::from_millis(100), waiting).await;
+        assert!(waited.is_err(), "{form:?}: {waited:?}");
+        // The wait would take ten seconds.
+        let other_message = format!("other {message}");
+        let other = deliver(form, &test.pool, &other_message, Body::Succeeds);
+        let other = tokio::time::timeout(Duration::from_secs(5), other).await;
+        assert!(
+            other.expect("a place in the pool").unwrap().is_processed(),
+            "{form:?}"
+        );
+        first.commit().await.unwrap();
+    }
+    test.assert_pool_is_clean("waited").await;
+}
