@@ -79,6 +79,10 @@ pub trait Dialect: Database {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Names every column that the library uses.
+    const PROBE: &'static str =
+        "SELECT consumer, message_id, processed_at FROM processed_messages WHERE 1 = 0";
+
     /// Fails if the table of claims is missing or out of date.
     fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 

@@ -5,7 +5,6 @@ use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Row, Transaction};
 
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
 use crate::forgotten::ForgottenWhenDropped;
-use crate::schema::PROBE;
 
 /// Both ways the answer carries a number of this delivery's as its "last insert id": the first if the claim is new, the second if it was
 /// there. The count of rows would not tell, since sqlx asks the server to count rows that are found. A number that is neither says
@@ -97,7 +96,7 @@ impl Dialect for MySql {
     }
 
     fn probe(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
+        Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
     }
 
     fn migrate(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {

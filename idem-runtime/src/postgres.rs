@@ -3,7 +3,6 @@ use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
 use crate::forgotten::ForgottenWhenDropped;
-use crate::schema::PROBE;
 
 /// Where the session sets no `lock_timeout`, the wait for another worker's claim gets one, which RETURNING takes back, so that the handler's
 /// statements run under the session's own setting. The odd millisecond tells it from a value of the user's. The row that RETURNING
@@ -64,7 +63,7 @@ impl Dialect for Postgres {
     }
 
     fn probe(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
+        Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
     }
 
     /// `CREATE TABLE IF NOT EXISTS` fails when two sessions run it at once, hence the lock, whose number is arbitrary. The statements

@@ -29,10 +29,6 @@ where
         .map_err(Error::database(Step::Migrate))
 }
 
-/// Names every column that the library uses.
-pub(crate) const PROBE: &str =
-    "SELECT consumer, message_id, processed_at FROM processed_messages WHERE 1 = 0";
-
 /// The statements that [`migrate`] runs, for people who keep their own migrations.
 ///
 /// The consumer is part of the primary key, and both of its columns compare byte by byte: the collation `"C"` on PostgreSQL,

@@ -7,7 +7,6 @@ use sqlx::sqlite::SqliteError;
 use sqlx::{AssertSqlSafe, Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
-use crate::schema::PROBE;
 
 const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) ON CONFLICT (consumer, message_id) DO NOTHING";
 
@@ -105,7 +104,7 @@ impl Dialect for Sqlite {
     }
 
     fn probe(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move { sqlx::raw_sql(PROBE).execute(conn).await.map(drop) })
+        Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
     }
 
     fn migrate(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
