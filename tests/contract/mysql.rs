@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use idem::Error;
 use tokio::sync::Barrier;
+use tokio::task::JoinHandle;
 
 use crate::contract::*;
 
@@ -36,6 +37,32 @@ async fn p3_ddl_and_another_transaction_are_noticed() {
     }
 }
 
+async fn create_locks(pool: &Pool<Db>) {
+    let tables = "CREATE TABLE locks (id int PRIMARY KEY, n bigint NOT NULL) ENGINE = InnoDB; \
+        INSERT INTO locks VALUES (1, 0), (2, 0)";
+    sqlx::raw_sql(tables).execute(pool).await.unwrap();
+}
+
+/// The other side of the deadlock: locks row 1, meets the handler at the barrier, and then wants row 2.
+fn opponent(pool: &Pool<Db>, barrier: &Arc<Barrier>) -> JoinHandle<Result<(), sqlx::Error>> {
+    let (pool, met) = (pool.clone(), Arc::clone(barrier));
+    tokio::spawn(async move {
+        let mut tx = pool.begin().await?;
+        // The server rolls back who has changed less.
+        sqlx::query("INSERT INTO effects (message) SELECT 'weight' FROM information_schema.columns LIMIT 50")
+            .execute(&mut *tx)
+            .await?;
+        sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 1")
+            .execute(&mut *tx)
+            .await?;
+        met.wait().await;
+        sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 2")
+            .execute(&mut *tx)
+            .await?;
+        tx.rollback().await
+    })
+}
+
 /// Locks row 2, meets the other at the barrier, and then wants row 1, which the other has locked.
 async fn deadlock(tx: &mut Conn, barrier: &Barrier) -> Result<(), sqlx::Error> {
     sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 2")
@@ -64,29 +91,12 @@ async fn swallows_a_deadlock(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p3_a_swallowed_deadlock_is_no_success() {
     let test = Test::new(3).await;
-    let tables = "CREATE TABLE locks (id int PRIMARY KEY, n bigint NOT NULL) ENGINE = InnoDB; \
-        INSERT INTO locks VALUES (1, 0), (2, 0)";
-    sqlx::raw_sql(tables).execute(&test.pool).await.unwrap();
+    create_locks(&test.pool).await;
     let mut times = 0;
     for round in 0..20 {
         let message = format!("round {round}");
         let barrier = Arc::new(Barrier::new(2));
-        let (pool, met) = (test.pool.clone(), Arc::clone(&barrier));
-        let other = tokio::spawn(async move {
-            let mut tx = pool.begin().await?;
-            // The server rolls back who has changed less.
-            sqlx::query("INSERT INTO effects (message) SELECT 'weight' FROM information_schema.columns LIMIT 50")
-                .execute(&mut *tx)
-                .await?;
-            sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 1")
-                .execute(&mut *tx)
-                .await?;
-            met.wait().await;
-            sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 2")
-                .execute(&mut *tx)
-                .await?;
-            tx.rollback().await
-        });
+        let other = opponent(&test.pool, &barrier);
         let mut victim = false;
         let result = swallows_a_deadlock(&test.pool, &message, &barrier, &mut victim).await;
         other.await.unwrap().ok();
@@ -124,9 +134,7 @@ async fn deadlocks(#[tx] tx: &mut Conn, message: &str, barrier: &Barrier) -> Res
 async fn p1_after_a_deadlock_the_outer_transaction_takes_no_more_deliveries() {
     for form in FORMS {
         let test = Test::new(3).await;
-        let tables = "CREATE TABLE locks (id int PRIMARY KEY, n bigint NOT NULL) ENGINE = InnoDB; \
-            INSERT INTO locks VALUES (1, 0), (2, 0)";
-        sqlx::raw_sql(tables).execute(&test.pool).await.unwrap();
+        create_locks(&test.pool).await;
         let mut outer = test.pool.begin().await.unwrap();
         assert!(
             deliver(form, &mut outer, "before", Body::Succeeds)
@@ -135,22 +143,7 @@ async fn p1_after_a_deadlock_the_outer_transaction_takes_no_more_deliveries() {
                 .is_processed()
         );
         let barrier = Arc::new(Barrier::new(2));
-        let (pool, met) = (test.pool.clone(), Arc::clone(&barrier));
-        let other = tokio::spawn(async move {
-            let mut tx = pool.begin().await?;
-            // The server rolls back who has changed less.
-            sqlx::query("INSERT INTO effects (message) SELECT 'weight' FROM information_schema.columns LIMIT 50")
-                .execute(&mut *tx)
-                .await?;
-            sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 1")
-                .execute(&mut *tx)
-                .await?;
-            met.wait().await;
-            sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 2")
-                .execute(&mut *tx)
-                .await?;
-            tx.rollback().await
-        });
+        let other = opponent(&test.pool, &barrier);
         let error = deadlocks(&mut outer, "deadlock", &barrier)
             .await
             .unwrap_err();
