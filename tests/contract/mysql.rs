@@ -322,3 +322,27 @@ async fn a_trigger_with_auto_increment_on_the_table_of_claims() {
     }
     assert_eq!(test.claims().await, 0);
 }
+
+/// The caller dropped the deadlock's error; what was delivered before it is gone, and COMMIT would succeed for nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p3_commit_notices_an_outer_transaction_that_the_server_rolled_back() {
+    let test = Test::new(3).await;
+    create_locks(&test.pool).await;
+    let mut outer = test.pool.begin().await.unwrap();
+    let outcome = on_connection(&mut outer, "evt-1", Body::Succeeds)
+        .await
+        .unwrap();
+    assert!(outcome.is_processed());
+    let barrier = Arc::new(Barrier::new(2));
+    let other = opponent(&test.pool, &barrier);
+    assert!(deadlock(&mut outer, &barrier).await.is_err());
+    other.await.unwrap().unwrap();
+    let error = idem::commit(outer).await.unwrap_err();
+    assert!(matches!(error, Error::OuterTransaction(_)), "{error:?}");
+    test.assert_pool_is_clean("deadlock").await;
+    let again = on_connection(&test.pool, "evt-1", Body::Succeeds)
+        .await
+        .unwrap();
+    assert!(again.is_processed());
+    assert_eq!(test.effects_of("evt-1").await, 1);
+}
