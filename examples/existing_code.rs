@@ -150,7 +150,7 @@ mod three_ways {
                 claim.commit().await?;
                 Ok(Outcome::Processed(account.credits))
             }
-            Claimed::Duplicate => Ok(Outcome::Duplicate),
+            _ => Ok(Outcome::Duplicate),
         }
     }
 }

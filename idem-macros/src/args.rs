@@ -1,60 +1,111 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, ExprLit, Ident, Lit, LitStr, Token};
+use syn::{Expr, Ident, LitStr, Path, Token};
 
 use crate::errors::{Errors, nearest};
 
-/// One row per argument: its name and how it is written.
-const ARGUMENTS: [(&str, &str); 3] = [
-    ("key", "key = \"event.id\""),
-    ("consumer", "consumer = \"billing\""),
-    ("allow_pool", "allow_pool"),
+mod consumer;
+mod each;
+mod in_flight;
+mod isolation;
+mod numbers;
+mod reader;
+
+pub(crate) use each::Each;
+pub(crate) use in_flight::InFlight;
+pub(crate) use numbers::Retries;
+use reader::Reader;
+
+/// One row per argument: its name, how it is written, and what reads it.
+const ARGUMENTS: [Row; 14] = [
+    row("key", "key = \"event.id\"", |args, it| {
+        args.key = it.expression();
+    }),
+    row("consumer", "consumer = \"billing\"", |args, it| {
+        args.consumer = consumer::read(it);
+    }),
+    row(
+        "business_key",
+        "business_key = \"event.order_id\"",
+        |args, it| {
+            args.business_key = it.expression();
+        },
+    ),
+    row("replay", "replay", |_, it| {
+        it.flag(" to have a duplicate return what the first delivery returned");
+    }),
+    row(
+        "fingerprint",
+        "fingerprint = \"event.amount\"",
+        |args, it| {
+            args.fingerprint = it.expression();
+        },
+    ),
+    row("version", "version = \"event.version\"", |args, it| {
+        args.version = it.expression();
+    }),
+    row("gapless", "gapless = 1", |args, it| {
+        args.gapless = numbers::gapless(it);
+    }),
+    row("in_flight", "in_flight = \"fail\"", |args, it| {
+        args.in_flight = in_flight::read(it);
+    }),
+    row("isolation", "isolation = \"serializable\"", |args, it| {
+        args.isolation = isolation::read(it);
+    }),
+    row("retries", "retries = 3", |args, it| {
+        args.retries = numbers::retries(it);
+    }),
+    row("each", "each = \"event in events\"", |args, it| {
+        args.each = each::read(it);
+    }),
+    row("pool", "pool = \"self.pool\"", |args, it| {
+        args.pool = it.expression();
+    }),
+    row("allow_pool", "allow_pool", |_, it| {
+        it.flag(" to permit a pool among the parameters");
+    }),
+    row("crate", "crate = \"my_crate::idem\"", |args, it| {
+        args.root = it.value("the path of the library", Path::parse_mod_style);
+    }),
 ];
 
-/// The longest name of a consumer, as in `idem_runtime::MAX_CONSUMER_BYTES`; a test compares the two.
-const MAX_CONSUMER_BYTES: usize = 255;
+struct Row {
+    name: &'static str,
+    form: &'static str,
+    read: Read,
+}
 
-/// The arguments as they were written. An argument that is there but wrong is reported, and not missed on top.
+type Read = fn(&mut Args, &mut Reader<'_, '_>);
+
+const fn row(name: &'static str, form: &'static str, read: Read) -> Row {
+    Row { name, form, read }
+}
+
+/// The arguments as they were written. An argument that is there but wrong has no value, was reported, and counts as written: it is not
+/// missed on top.
 #[derive(Default)]
 pub(crate) struct Args {
-    pub(crate) key: Argument<Expr>,
-    pub(crate) consumer: Argument<LitStr>,
-    pub(crate) allow_pool: Argument<()>,
+    pub(crate) key: Option<Expr>,
+    pub(crate) consumer: Option<LitStr>,
+    pub(crate) business_key: Option<Expr>,
+    pub(crate) fingerprint: Option<Expr>,
+    pub(crate) version: Option<Expr>,
+    /// The first version.
+    pub(crate) gapless: Option<Expr>,
+    pub(crate) in_flight: Option<InFlight>,
+    /// By its name in the runtime.
+    pub(crate) isolation: Option<Ident>,
+    pub(crate) retries: Option<Retries>,
+    pub(crate) each: Option<Each>,
+    pub(crate) pool: Option<Expr>,
+    /// The path under which the library is found.
+    pub(crate) root: Option<Path>,
+    /// What is written, or meant by a misspelt name, in this order.
+    written: Vec<(&'static str, Ident)>,
     /// The first value that stands without a name.
     positional: Option<TokenTree>,
-}
-
-#[derive(Default)]
-pub(crate) enum Argument<T> {
-    #[default]
-    Missing,
-    Wrong,
-    Given(T),
-}
-
-impl<T> Argument<T> {
-    fn set(&mut self, name: &Ident, value: Option<T>, errors: &mut Errors) {
-        if !matches!(self, Argument::Missing) {
-            errors.at(
-                name,
-                format!("`{name}` is given twice; keep the one you mean"),
-            );
-            return;
-        }
-        *self = value.map_or(Argument::Wrong, Argument::Given);
-    }
-
-    pub(crate) fn given(&self) -> Option<&T> {
-        match self {
-            Argument::Given(value) => Some(value),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn is_missing(&self) -> bool {
-        matches!(self, Argument::Missing)
-    }
 }
 
 pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
@@ -75,6 +126,24 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
 }
 
 impl Args {
+    /// The name of an argument where it is written.
+    pub(crate) fn written(&self, name: &str) -> Option<&Ident> {
+        self.written
+            .iter()
+            .find(|(written, _)| *written == name)
+            .map(|(_, at)| at)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.written(name).is_some()
+    }
+
+    /// The later one of two arguments, if both are there.
+    pub(crate) fn second_of(&self, pair: [&str; 2]) -> Option<&Ident> {
+        let mut both = self.written.iter().filter(|(name, _)| pair.contains(name));
+        both.nth(1).map(|(_, at)| at)
+    }
+
     fn parse_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<()> {
         if !input.peek(Ident::peek_any) {
             let value: TokenTree = input.parse()?;
@@ -84,57 +153,49 @@ impl Args {
             }
             return Err(syn::Error::new_spanned(
                 value,
-                format!("expected an argument by its name: `{}`", forms()),
+                format!("expected an argument by its name: {}", names()),
             ));
         }
         let name = Ident::parse_any(input)?;
-        match name.to_string().as_str() {
-            "key" => {
-                let value = value(input, &name, errors).and_then(|value| key(value, errors));
-                self.key.set(&name, value, errors);
-            }
-            "consumer" => {
-                let value = value(input, &name, errors).and_then(|value| consumer(value, errors));
-                self.consumer.set(&name, value, errors);
-            }
-            "allow_pool" => {
-                if input.peek(Token![=]) {
-                    errors.at(
-                        &name,
-                        "`allow_pool` takes no value; write `allow_pool` alone to permit a pool among the parameters, or leave it out",
-                    );
-                }
-                self.allow_pool.set(&name, Some(()), errors);
-            }
-            other => self.unknown(other, &name, errors),
+        let Some(row) = ARGUMENTS.iter().find(|row| name == row.name) else {
+            self.unknown(&name, errors);
+            return Ok(());
+        };
+        if self.has(row.name) {
+            errors.at(
+                &name,
+                format!("`{name}` is given twice; keep the one you mean"),
+            );
+            return Ok(());
         }
+        (row.read)(self, &mut Reader::new(&name, row.form, input, errors));
+        self.written.push((row.name, name));
         Ok(())
     }
 
-    fn unknown(&mut self, name: &str, at: &Ident, errors: &mut Errors) {
-        let meant = nearest(name, ARGUMENTS.map(|(name, _)| name));
-        match meant {
-            Some(meant) => errors.at(
-                at,
-                format!("there is no argument `{name}`; did you mean `{meant}`?"),
-            ),
+    fn unknown(&mut self, at: &Ident, errors: &mut Errors) {
+        let name = at.to_string();
+        match nearest(&name, ARGUMENTS.iter().map(|row| row.name)) {
+            Some(meant) => {
+                errors.at(
+                    at,
+                    format!("there is no argument `{name}`; did you mean `{meant}`?"),
+                );
+                if !self.has(meant) {
+                    self.written.push((meant, at.clone()));
+                }
+            }
             None => errors.at(
                 at,
-                format!("there is no argument `{name}`; there are `{}`", forms()),
+                format!("there is no argument `{name}`; there are {}", names()),
             ),
-        }
-        match meant {
-            Some("key") if self.key.is_missing() => self.key = Argument::Wrong,
-            Some("consumer") if self.consumer.is_missing() => self.consumer = Argument::Wrong,
-            Some("allow_pool") => self.allow_pool = Argument::Given(()),
-            _ => {}
         }
     }
 
     /// Reports what is missing, in a form that can be pasted: `example` is an expression over a parameter of the handler, which starts at
     /// `item`.
     pub(crate) fn check_present(&self, example: &str, item: Span, errors: &mut Errors) {
-        let (key, consumer) = (self.key.is_missing(), self.consumer.is_missing());
+        let (key, consumer) = (!self.has("key"), !self.has("consumer"));
         if let Some(value) = &self.positional {
             errors.at(value, positional(value, key, consumer, example));
             return;
@@ -163,104 +224,12 @@ fn positional(value: &TokenTree, key: bool, consumer: bool, example: &str) -> St
     format!("every argument has a name, so that key and consumer are not confused; write {form}")
 }
 
-fn forms() -> String {
-    ARGUMENTS.map(|(_, form)| form).join("`, `")
-}
-
-/// The expression after `=`.
-fn value(input: ParseStream<'_>, name: &Ident, errors: &mut Errors) -> Option<Expr> {
-    let form = ARGUMENTS
+fn names() -> String {
+    let names: Vec<String> = ARGUMENTS
         .iter()
-        .find(|(argument, _)| name == argument)
-        .map_or("", |(_, form)| form);
-    if !input.peek(Token![=]) {
-        errors.at(
-            name,
-            format!("`{name}` takes its value after `=`; write `{form}`"),
-        );
-        return None;
-    }
-    let equals: Token![=] = input.parse().ok()?;
-    if input.is_empty() || input.peek(Token![,]) {
-        errors.at(
-            equals,
-            format!("the value of `{name}` is missing; write `{form}`"),
-        );
-        return None;
-    }
-    match input.parse() {
-        Ok(value) => Some(value),
-        Err(error) => {
-            errors.push(syn::Error::new(
-                error.span(),
-                format!("`{name}` is not an expression ({error}); write `{form}`"),
-            ));
-            None
-        }
-    }
-}
-
-/// A string holds the expression; anything else is the expression.
-fn key(value: Expr, errors: &mut Errors) -> Option<Expr> {
-    let Expr::Lit(ExprLit {
-        lit: Lit::Str(text),
-        ..
-    }) = &value
-    else {
-        return Some(value);
-    };
-    if text.value().trim().is_empty() {
-        errors.at(
-            text,
-            "the key is empty, and every message would be the same; name what identifies a message, as in `key = \"event.id\"`",
-        );
-        return None;
-    }
-    match text.parse() {
-        Ok(expression) => Some(expression),
-        Err(error) => {
-            errors.at(
-                text,
-                format!("`key` is not an expression ({error}); write `key = \"event.id\"`"),
-            );
-            None
-        }
-    }
-}
-
-fn consumer(value: Expr, errors: &mut Errors) -> Option<LitStr> {
-    let Expr::Lit(ExprLit {
-        lit: Lit::Str(name),
-        ..
-    }) = value
-    else {
-        errors.at(
-            value,
-            "the consumer is a name in quotes, since claims are found by it after every restart; write `consumer = \"billing\"`",
-        );
-        return None;
-    };
-    let text = name.value();
-    let fault = if text.is_empty() {
-        "the consumer's name is empty, and handlers that share a name share their claims; give it one of its own, as in `consumer = \"billing\"`".to_owned()
-    } else if text.len() > MAX_CONSUMER_BYTES {
-        format!(
-            "the consumer's name has {} bytes and may have {MAX_CONSUMER_BYTES}, since it stands in every claim; choose a shorter one, as in `consumer = \"billing\"`",
-            text.len()
-        )
-    } else if let Some(found) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
-        format!(
-            "the consumer's name holds {found:?}, which is easily mistyped in a second place; use no blanks and no control characters: write `consumer = {:?}`",
-            text.split(|c: char| c.is_whitespace() || c.is_control())
-                .filter(|word| !word.is_empty())
-                .collect::<Vec<_>>()
-                .join(".")
-        )
-    } else {
-        return Some(name);
-    };
-    errors.at(name, fault);
-    None
+        .map(|row| format!("`{}`", row.name))
+        .collect();
+    names.join(", ")
 }
 
 /// After an argument, whatever is left of it was reported already.
@@ -272,17 +241,4 @@ fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
         input.parse::<TokenTree>()?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_is_the_runtimes() {
-        let runtime = include_str!("../../idem-runtime/src/consumer.rs");
-        assert!(runtime.contains(&format!(
-            "pub const MAX_CONSUMER_BYTES: usize = {MAX_CONSUMER_BYTES};"
-        )));
-    }
 }

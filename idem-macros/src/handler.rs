@@ -2,14 +2,18 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::visit::Visit;
 use syn::{
-    Attribute, FnArg, ItemFn, Pat, PatIdent, PatType, ReturnType, Signature, TraitItemFn, Type,
+    FnArg, Ident, ItemFn, Pat, PatIdent, PatType, ReturnType, Signature, Token, TraitItemFn, Type,
 };
 
 use crate::errors::Errors;
 use crate::types::{
-    find_impl_trait, future_output, is_no_result, is_pool, is_transaction, mutable_reference,
-    referent, returns_boxed_future, text, unsupported,
+    find_impl_trait, future_output, is_no_result, is_pool, mutable_reference, returns_boxed_future,
+    text,
 };
+
+mod transaction;
+
+use transaction::find_transaction;
 
 /// The function under the attribute, as far as it could be understood.
 pub(crate) struct Handler {
@@ -52,14 +56,11 @@ pub(crate) fn parse(item: &TokenStream, errors: &mut Errors) -> Option<ItemFn> {
 }
 
 impl Handler {
-    pub(crate) fn new(mut item: ItemFn, allow_pool: bool, errors: &mut Errors) -> Self {
+    pub(crate) fn new(mut item: ItemFn, errors: &mut Errors) -> Self {
         let before = errors.count();
         check_kind(&item.sig, errors);
         let index = find_transaction(&mut item.sig, errors);
         let is_sound = errors.count() == before;
-        if !allow_pool {
-            refuse_pools(&item.sig, errors);
-        }
         let mut parameters = Vec::new();
         let mut transaction = None;
         let mut transaction_name = None;
@@ -87,10 +88,29 @@ impl Handler {
         }
     }
 
-    /// A key to show in a message: over the first parameter, if there is one.
-    pub(crate) fn example_key(&self) -> String {
-        let first = self.parameters.iter().find(|name| *name != "self");
-        format!("{}.id", first.map_or("event", String::as_str))
+    /// Refuses pools among the parameters, except where the transaction comes from.
+    pub(crate) fn refuse_pools(&self, sources: &[String], errors: &mut Errors) {
+        for input in &self.item.sig.inputs {
+            if let FnArg::Typed(PatType { pat, ty, .. }) = input
+                && is_pool(ty)
+                && !Names::of(pat).iter().any(|name| sources.contains(name))
+            {
+                errors.at(
+                    ty,
+                    "what is written through a pool escapes the transaction: it stays when the transaction rolls back, and is written again on redelivery; use the transaction parameter, or permit it for reads with `allow_pool` in `#[idempotent(..)]`",
+                );
+            }
+        }
+    }
+
+    /// Refuses parameters that a body can change in its first run, for the second to find.
+    pub(crate) fn refuse_mutable(&self, errors: &mut Errors) {
+        let transaction = self.transaction.as_ref().map(|tx| tx.index);
+        for (place, input) in self.item.sig.inputs.iter().enumerate() {
+            if Some(place) != transaction {
+                Mutable(errors).visit_fn_arg(input);
+            }
+        }
     }
 }
 
@@ -146,106 +166,17 @@ fn require_async(signature: &Signature, errors: &mut Errors) {
     }
 }
 
-/// Finds the one transaction parameter, and takes the `#[tx]` off.
-fn find_transaction(signature: &mut Signature, errors: &mut Errors) -> Option<usize> {
-    let mut found = Vec::new();
-    let mut is_reported = false;
-    for (index, input) in signature.inputs.iter_mut().enumerate() {
-        let FnArg::Typed(input) = input else { continue };
-        let marked = take_mark(&mut input.attrs);
-        let target = referent(&input.ty);
-        if !marked && !is_transaction(target) {
-            continue;
-        }
-        if let Some(advice) = unsupported(target) {
-            errors.at(&input.ty, advice);
-            is_reported = true;
-        } else if mutable_reference(&input.ty).is_some() {
-            found.push(index);
-        } else {
-            if marked && !matches!(&*input.ty, Type::Reference(_)) && !is_transaction(target) {
-                errors.at(
-                    &input.ty,
-                    format!(
-                        "the handler borrows its transaction, and `{}` shows no reference; let the alias name what stands behind the `&mut`, and write `#[tx] {}: &mut {}`",
-                        text(target),
-                        text(&input.pat).trim_start_matches("mut "),
-                        text(target)
-                    ),
-                );
-                is_reported = true;
-                continue;
-            }
-            let (parameter, target) = (text(&input.pat), text(target));
-            let parameter = parameter.trim_start_matches("mut ");
-            let advice = match &*input.ty {
-                Type::Reference(_) => format!(
-                    "a shared reference cannot write, and the transaction is there for the handler's writes; write `{parameter}: &mut {target}`"
-                ),
-                _ => format!(
-                    "the library begins and commits the transaction, so that claim and effect are one; the handler only borrows it: write `{parameter}: &mut {target}` and no `commit()`"
-                ),
-            };
-            errors.at(&input.ty, advice);
-            is_reported = true;
-        }
-    }
-    let (first, others) = match found.split_first() {
-        Some((first, others)) => (Some(*first), others),
-        None => (None, &[][..]),
-    };
-    for other in others {
-        let kept = match first.map(|first| &signature.inputs[first]) {
-            Some(FnArg::Typed(kept)) => text(&kept.pat),
-            _ => "tx".to_owned(),
-        };
-        errors.at(
-            &signature.inputs[*other],
-            format!(
-                "a handler has one transaction, which holds the claim and every effect together; write through `{kept}` and remove this parameter"
-            ),
-        );
-    }
-    if first.is_none() && !is_reported {
-        let alias = signature.inputs.iter().find_map(|input| match input {
-            FnArg::Typed(input) if mutable_reference(&input.ty).is_some() => Some(text(input)),
-            _ => None,
-        });
-        errors.at(
-            &signature.ident,
-            match alias {
-                Some(alias) => format!(
-                    "which parameter is the transaction? If the type is an alias, mark it: `#[tx] {alias}`; otherwise add `tx: &mut PgConnection`"
-                ),
-                None => "the handler has no transaction to write to; add a parameter `tx: &mut PgConnection` (or `&mut MySqlConnection`, `&mut SqliteConnection`, `&mut sqlx::Transaction<'_, DB>`)".to_owned(),
-            },
-        );
-    }
-    first
-}
-
-fn take_mark(attributes: &mut Vec<Attribute>) -> bool {
-    let before = attributes.len();
-    attributes.retain(|attribute| !attribute.path().is_ident("tx"));
-    attributes.len() < before
-}
-
-fn refuse_pools(signature: &Signature, errors: &mut Errors) {
-    for input in &signature.inputs {
-        if let FnArg::Typed(PatType { ty, .. }) = input
-            && is_pool(ty)
-        {
-            errors.at(
-                ty,
-                "what is written through a pool escapes the transaction: it stays when the transaction rolls back, and is written again on redelivery; use the transaction parameter, or permit it for reads with `allow_pool` in `#[idempotent(..)]`",
-            );
-        }
-    }
-}
-
 /// The names that a parameter binds.
 #[derive(Default)]
-struct Names(Vec<String>);
+pub(crate) struct Names(Vec<String>);
+
+impl Names {
+    pub(crate) fn of(pattern: &Pat) -> Vec<String> {
+        let mut names = Self::default();
+        names.visit_pat(pattern);
+        names.0
+    }
+}
 
 impl Visit<'_> for Names {
     fn visit_receiver(&mut self, _: &syn::Receiver) {
@@ -254,6 +185,33 @@ impl Visit<'_> for Names {
 
     fn visit_pat_ident(&mut self, pattern: &PatIdent) {
         self.0.push(pattern.ident.to_string());
+        syn::visit::visit_pat_ident(self, pattern);
+    }
+}
+
+/// Complains about every `mut` in a parameter.
+struct Mutable<'a>(&'a mut Errors);
+
+impl Mutable<'_> {
+    fn complain(&mut self, mutability: Token![mut], name: &Ident) {
+        let text = format!(
+            "with `retries` the body may run again, and would find `{name}` as the run before left it; remove this `mut`, and begin the body with `let mut {name} = {name}.clone();`"
+        );
+        self.0.at(mutability, text);
+    }
+}
+
+impl Visit<'_> for Mutable<'_> {
+    fn visit_receiver(&mut self, receiver: &syn::Receiver) {
+        if let Some(mutability) = receiver.mutability {
+            self.complain(mutability, &Ident::from(receiver.self_token));
+        }
+    }
+
+    fn visit_pat_ident(&mut self, pattern: &PatIdent) {
+        if let Some(mutability) = pattern.mutability {
+            self.complain(mutability, &pattern.ident);
+        }
         syn::visit::visit_pat_ident(self, pattern);
     }
 }

@@ -31,8 +31,14 @@ pub(crate) fn is_transaction(ty: &Type) -> bool {
         _ => last_segment(ty).is_some_and(|segment| {
             CONNECTIONS.iter().any(|name| segment.ident == name)
                 || TRANSACTIONS.iter().any(|name| segment.ident == name) && is_of_sqlx(segment)
+                || is_tx(segment) && is_of_sqlx(segment)
         }),
     }
+}
+
+/// `idem::Tx<'_, DB>`, and not a `Tx<'_>` that may be the alias of anything.
+fn is_tx(segment: &PathSegment) -> bool {
+    segment.ident == "Tx" && generic_types(segment).next().is_some()
 }
 
 /// A payment may be called a `Transaction` too, but borrows no connection and has no database.
@@ -92,7 +98,7 @@ pub(crate) fn database(ty: &Type) -> Option<&'static str> {
         ),
     ];
     let mut segment = last_segment(ty)?;
-    if segment.ident == "Transaction" {
+    if segment.ident == "Transaction" || segment.ident == "Tx" {
         segment = last_segment(generic_types(segment).next()?)?;
     }
     DATABASES
@@ -176,6 +182,12 @@ pub(crate) fn error_of_result(ty: &Type) -> Option<&Type> {
         return None;
     }
     generic_types(segment).nth(1)
+}
+
+/// `T` of `Vec<T>`.
+pub(crate) fn vec_item(ty: &Type) -> Option<&Type> {
+    let segment = last_segment(ty).filter(|segment| segment.ident == "Vec")?;
+    generic_types(segment).next()
 }
 
 pub(crate) fn mutable_reference(ty: &Type) -> Option<&Type> {

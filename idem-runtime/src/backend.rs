@@ -4,6 +4,9 @@ use std::pin::Pin;
 use sqlx::{Database, SqlSafeStr, Transaction};
 use sqlx_core::transaction::TransactionManager;
 
+use crate::rows::Rows;
+use crate::{InFlight, Isolation};
+
 /// A database that holds claims: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`, each behind the feature of its name. Sealed:
 /// the promises are tested per database.
 #[diagnostic::on_unimplemented(
@@ -21,30 +24,25 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
     note = "enable `postgres`, `mysql` or `sqlite` of the crate `idem-sqlx`; sqlx's `Any` is not supported, since its errors carry no codes",
     note = "idem needs sqlx 0.9: if the type is right, another version may be in the tree (`cargo tree -d`)"
 )]
-/// What the databases do differently. The algorithm itself is in `claim.rs`, once.
-pub trait Dialect: Database {
-    /// Opens the transaction at depth 0.
-    const BEGIN: &'static str;
+/// What the databases do differently. The algorithm itself is in `transaction.rs`, once.
+pub trait Dialect: Rows {
+    /// Opens the transaction at depth 0, at this isolation level or the session's own.
+    fn begin_with(isolation: Option<Isolation>) -> &'static str;
 
     /// When a delivery that is dropped has to take its connection with it.
     const CLOSES: Closes;
 
-    /// Inserts the claim; `false` if it was there, committed, before. Waits for a transaction that holds the same claim.
-    fn insert<'a>(
-        conn: &'a mut Self::Connection,
-        consumer: &'a str,
-        key: &'a str,
-        persistent: bool,
-    ) -> BoxFuture<'a, Result<bool, sqlx::Error>>;
+    /// Whether a transaction has the isolation level that it was begun with; otherwise it is always serializable.
+    const HAS_LEVELS: bool = true;
 
-    /// Seals and commits the transaction that [`Dialect::BEGIN`] has opened, and takes sqlx's depth back to 0. A connection that returns
+    /// Seals and commits the transaction that [`Dialect::begin_with`] has opened, and takes sqlx's depth back to 0. A connection that returns
     /// to its pool right after may be left with something to send.
     fn seal_and_commit(
         conn: &mut Self::Connection,
         returns_to_pool: bool,
     ) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 
-    /// Commits a transaction at depth 1 that [`Dialect::BEGIN`] did not open, and notices as well as it can that it is dead.
+    /// Commits a transaction at depth 1 that [`Dialect::begin_with`] did not open, and notices as well as it can that it is dead.
     fn commit_foreign(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(commit::<Self>(conn))
     }
@@ -79,9 +77,32 @@ pub trait Dialect: Database {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Bounds how long the delivery waits, where the claim's own statement cannot; what the session had before. Nothing is changed on
+    /// an error.
+    fn limit_wait(
+        conn: &mut Self::Connection,
+        in_flight: InFlight,
+    ) -> BoxFuture<'_, Result<Option<Limit>, sqlx::Error>> {
+        let _ = (conn, in_flight);
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Takes that back.
+    fn lift_limit(
+        conn: &mut Self::Connection,
+        limit: Limit,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        let _ = (conn, limit);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// As [`Dialect::lift_limit`], when nobody waits for it any more.
+    fn start_lifting_limit(conn: &mut Self::Connection, limit: Limit) {
+        let _ = (conn, limit);
+    }
+
     /// Names every column that the library uses.
-    const PROBE: &'static str =
-        "SELECT consumer, message_id, processed_at FROM processed_messages WHERE 1 = 0";
+    const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result FROM processed_messages WHERE 1 = 0";
 
     /// Fails if the table of claims is missing or out of date.
     fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
@@ -89,6 +110,10 @@ pub trait Dialect: Database {
     /// Creates or upgrades the table of claims; may run in many processes at once.
     fn migrate(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 }
+
+/// The session's own bound for waits, to be set again.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit(pub(crate) i32);
 
 /// What a dropped future does to the connection that it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +162,9 @@ pub(crate) fn start_rollback<DB: Database>(conn: &mut DB::Connection) {
 )]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Serialization failure, deadlock, shutdown, out of resources: the unit may succeed when it runs again.
+    /// Serialization failure or deadlock, which another transaction has won: the unit succeeds when it runs again.
+    Conflict,
+    /// Shutdown, out of resources: the unit may succeed when it runs again.
     Transient,
     /// Waiting for a lock took too long.
     LockTimeout,

@@ -3,12 +3,15 @@ use std::ops::{Deref, DerefMut};
 use sqlx::Transaction;
 
 use crate::backend::{self, Backend};
+use crate::claims::{Claims, Verdict};
 use crate::error::Error;
-use crate::key::EncodedKey;
+use crate::rows::Call;
 use crate::source::Lease;
+use crate::terms::Terms;
 use crate::trace::Span;
 use crate::transaction::{self, Open};
-use crate::{Key, Source, consumer};
+use crate::value::StoredValue;
+use crate::{Delivery, InFlight, Key, Source};
 
 /// Claims a message without the attribute: begins a transaction and inserts the claim as its first statement.
 ///
@@ -23,7 +26,7 @@ use crate::{Key, Source, consumer};
 ///         sqlx::query("UPDATE accounts SET credits = credits + 1").execute(&mut *claim).await?;
 ///         claim.commit().await?;
 ///     }
-///     Claimed::Duplicate => {}
+///     _ => {} // an earlier delivery did it
 /// }
 /// // Acknowledge here.
 /// # Ok(())
@@ -44,45 +47,73 @@ where
     DB: Backend,
     K: Key,
 {
-    consumer::check(consumer)?;
-    let encoded = EncodedKey::new(&key)?;
-    // Gone before the first await, a key that cannot be sent to another thread does not keep the future from being sent.
-    drop(key);
-    claim_encoded(source, consumer, encoded).await
+    let delivery = Delivery::of(consumer, key);
+    claim_on(source, delivery.terms()?).await
 }
 
-pub(crate) async fn claim_encoded<'c, S, DB>(
+pub(crate) async fn claim_on<'c, S, DB>(
     source: S,
-    consumer: &str,
-    key: EncodedKey,
+    terms: &Terms<'_>,
 ) -> Result<Claimed<'c, DB>, Error>
 where
     S: Source<'c, Database = DB>,
     DB: Backend,
 {
-    let span = Span::new(consumer, &key);
-    let claimed = span
-        .within(async {
-            let mut lease = source.lease().await?;
-            let open = transaction::begin(&mut lease).await?;
-            let persistent = lease.persistent;
-            let (conn, guard) = lease.split();
-            let claim = (consumer, &key, persistent);
-            let fresh = transaction::claim::<DB>(conn, guard, open, claim).await?;
-            Ok(fresh.then_some((lease, open)))
-        })
+    let span = Span::new(terms.consumer, terms.name());
+    let started = span
+        .within(start(
+            source,
+            Claims::Message {
+                terms,
+                replays: terms.replays,
+            },
+        ))
         .await;
-    match claimed {
-        Ok(Some((lease, open))) => Ok(Claimed::Fresh(Claim { lease, open, span })),
-        Ok(None) => {
-            span.end("duplicate");
-            Ok(Claimed::Duplicate)
-        }
+    let (lease, open, verdict) = match started {
+        Ok(started) => started,
         Err(error) => {
             span.end("failed");
-            Err(error)
+            return Err(error);
         }
-    }
+    };
+    Ok(match verdict {
+        Verdict::Fresh | Verdict::FreshOf(_) => Claimed::Fresh(Claim {
+            lease,
+            open,
+            span,
+            consumer: terms.consumer.to_owned(),
+            keys: terms.stored_keys().into_iter().map(str::to_owned).collect(),
+        }),
+        Verdict::Duplicate => {
+            span.end("duplicate");
+            Claimed::Duplicate
+        }
+        Verdict::Replayed(value) => {
+            span.end("replayed");
+            Claimed::Replayed(StoredValue(value))
+        }
+        Verdict::Stale => {
+            span.end("stale");
+            Claimed::Stale
+        }
+    })
+}
+
+/// Begins and claims.
+pub(crate) async fn start<'c, S, DB>(
+    source: S,
+    claims: Claims<'_>,
+) -> Result<(Lease<'c, DB>, Open, Verdict), Error>
+where
+    S: Source<'c, Database = DB>,
+    DB: Backend,
+{
+    let mut lease = source.lease().await?;
+    let open = transaction::begin(&mut lease, claims).await?;
+    let persistent = lease.persistent;
+    let (conn, guard) = lease.split();
+    let verdict = transaction::claim::<DB>(conn, guard, open, claims, persistent).await?;
+    Ok((lease, open, verdict))
 }
 
 /// What [`claim`] found.
@@ -92,15 +123,23 @@ pub enum Claimed<'c, DB: Backend> {
     Fresh(Claim<'c, DB>),
     /// An earlier delivery has committed it. Acknowledge.
     Duplicate,
+    /// An earlier delivery has committed it, and stored this value. Only for a [`Delivery`] that is
+    /// [`replaying`](Delivery::with_business_key). Acknowledge.
+    Replayed(StoredValue),
+    /// A newer version was applied. Only for a [`Delivery`] with a [`version`](Delivery::version). Acknowledge.
+    Stale,
 }
 
 /// An open transaction whose first statement was the claim. It derefs to the connection; end it with [`commit`](Claim::commit) or
 /// [`rollback`](Claim::rollback). Dropped, it is rolled back.
 #[must_use = "a claim must be committed; dropping it rolls it back"]
 pub struct Claim<'c, DB: Backend> {
-    lease: Lease<'c, DB>,
-    open: Open,
-    span: Span,
+    pub(crate) lease: Lease<'c, DB>,
+    pub(crate) open: Open,
+    pub(crate) span: Span,
+    pub(crate) consumer: String,
+    /// As they are stored.
+    pub(crate) keys: Vec<String>,
 }
 
 impl<DB: Backend> Claim<'_, DB> {
@@ -115,6 +154,7 @@ impl<DB: Backend> Claim<'_, DB> {
             mut lease,
             open,
             span,
+            ..
         } = self;
         let (conn, guard) = lease.split();
         let result = span
@@ -128,6 +168,40 @@ impl<DB: Backend> Claim<'_, DB> {
         result
     }
 
+    /// As [`commit`](Claim::commit), and stores a value with the claim, for duplicates that ask for it: see
+    /// [`Delivery::replaying`](crate::Delivery::replaying). Costs one statement more.
+    ///
+    /// # Errors
+    ///
+    /// As there, and [`Error::InvalidValue`]; the claim is rolled back then.
+    #[cfg(feature = "replay")]
+    pub async fn commit_with<T: crate::Replay>(mut self, value: &T) -> Result<(), Error> {
+        let stored = match value.encode() {
+            Ok(json) => self.store(json).await,
+            Err(invalid) => Err(invalid.into()),
+        };
+        match stored {
+            Ok(()) => self.commit().await,
+            Err(error) => {
+                self.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    #[cfg(feature = "replay")]
+    async fn store(&mut self, json: String) -> Result<(), Error> {
+        let keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
+        let persistent = self.lease.persistent;
+        let call = Call {
+            consumer: &self.consumer,
+            in_flight: InFlight::Wait,
+            persistent,
+        };
+        let storing = transaction::store::<DB>(self.lease.connection(), call, &keys, &json);
+        self.span.within(storing).await
+    }
+
     /// Gives the claim up: the message counts as not processed, and its next delivery is fresh. If the connection fails here, it is
     /// closed, and the database rolls back.
     pub async fn rollback(self) {
@@ -135,6 +209,7 @@ impl<DB: Backend> Claim<'_, DB> {
             mut lease,
             open,
             span,
+            ..
         } = self;
         let (conn, guard) = lease.split();
         span.within(transaction::roll_back::<DB>(conn, guard, open))

@@ -1,6 +1,6 @@
 use crate::backend::{self, Fault};
 use crate::transient;
-use crate::{InvalidConsumer, InvalidKey};
+use crate::{InvalidConsumer, InvalidKey, InvalidValue, InvalidVersion};
 
 /// Why a delivery did not come to an [`Outcome`](crate::Outcome). Do not acknowledge: nothing of this delivery was applied. After
 /// [`CommitUnknown`](Error::CommitUnknown) it is unknown, and the next delivery finds out by itself; after
@@ -18,6 +18,50 @@ pub enum Error {
     #[error(transparent)]
     InvalidConsumer(#[from] InvalidConsumer),
 
+    /// The message's version cannot be used. Found before a connection is taken. Permanent.
+    #[error(transparent)]
+    InvalidVersion(#[from] InvalidVersion),
+
+    /// A value cannot be stored or given back, or the content of a fingerprint cannot be written. Permanent.
+    #[error(transparent)]
+    InvalidValue(#[from] InvalidValue),
+
+    /// Arguments of a [`Delivery`](crate::Delivery) that do not go together. The attribute finds these at compile time. Permanent.
+    #[error("these do not go together: {0}")]
+    Combination(&'static str),
+
+    /// The message was processed with other content: its `fingerprint` differs from that of an earlier delivery with the same key. A
+    /// fault of the producer, which has used an id twice. Permanent; over HTTP the answer is 422
+    /// (<https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>).
+    #[error(
+        "a message with the same key and other content was processed before, so this one cannot be a redelivery of it; the producer has used its id twice: send the message to the dead letters"
+    )]
+    Mismatch,
+
+    /// The version of a message skips ahead of what was applied (`gapless`). Transient: the versions between are still to come.
+    #[error(
+        "version {version} is not yet its key's turn: {}; let the broker redeliver it after the versions between",
+        applied.map_or_else(|| "none was applied so far".to_owned(), |applied| format!("version {applied} was applied last"))
+    )]
+    OutOfTurn {
+        /// The message's.
+        version: i64,
+        /// The last that was applied to its key, if any.
+        applied: Option<i64>,
+    },
+
+    /// A delivery that asks for an isolation level was to join a transaction, whose level is settled. Permanent.
+    #[error(
+        "the handler asks for an isolation level, and was given an open transaction, which has its level already; pass a pool or a connection, or begin that transaction at the level and deliver to a handler without `isolation`"
+    )]
+    Isolation,
+
+    /// Nothing was tried: the database was out of reach for a message before this one of the same [`batch`](crate::batch). Transient.
+    #[error(
+        "not tried, since the database was out of reach for a message before this one; let the broker redeliver it"
+    )]
+    NotTried,
+
     /// The table of claims is missing, lacks a column, or (on PostgreSQL and SQLite) has another key than `(consumer, message_id)`, with
     /// which it would merge or repeat messages. Transient: no message is at fault, and the redelivery succeeds once the table is right.
     #[error(
@@ -28,10 +72,11 @@ pub enum Error {
     /// Another worker was still processing this message when the database's lock time-out ended the wait. Transient: the redelivery
     /// finds the other worker's verdict.
     ///
-    /// The wait is bounded by `lock_timeout` on PostgreSQL (ten seconds for the claim where the session sets none) and by
-    /// `innodb_lock_wait_timeout` on MySQL and MariaDB (50 seconds unless configured). SQLite has one writer at a time and reports its
-    /// `busy_timeout` as [`Database`](Error::Database); a database in memory with a shared cache waits without bound.
-    #[error("another worker is still processing this message; let the broker redeliver it later")]
+    /// The wait is bounded as [`InFlight`](crate::InFlight) says. SQLite has one writer at a time, so that any other transaction that writes
+    /// counts as one; a database in memory with a shared cache waits without bound.
+    #[error(
+        "another worker is still processing this message (on SQLite: any transaction is writing); let the broker redeliver it later"
+    )]
     InFlight(#[source] sqlx::Error),
 
     /// A statement in the handler failed, its error was not returned, and PostgreSQL has aborted the transaction: COMMIT would have
@@ -86,6 +131,8 @@ pub enum Step {
     Begin,
     /// Inserting the claim.
     Claim,
+    /// Storing the handler's value for `replay`.
+    Store,
     /// Sealing and committing.
     Commit,
     /// Creating or upgrading the table.
@@ -98,6 +145,7 @@ impl std::fmt::Display for Step {
             Step::Acquire => "could not take a connection from the pool",
             Step::Begin => "could not begin the delivery's transaction",
             Step::Claim => "could not claim the message",
+            Step::Store => "could not store the handler's value, and the delivery is rolled back",
             Step::Commit => "could not commit the delivery's transaction, which is rolled back",
             Step::Migrate => "could not create or upgrade the table `processed_messages`",
         })
@@ -134,8 +182,17 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Error::InvalidKey(_) | Error::InvalidConsumer(_) | Error::Aborted(_) => false,
-            Error::Schema(_)
+            Error::InvalidKey(_)
+            | Error::InvalidConsumer(_)
+            | Error::InvalidVersion(_)
+            | Error::InvalidValue(_)
+            | Error::Combination(_)
+            | Error::Mismatch
+            | Error::Isolation
+            | Error::Aborted(_) => false,
+            Error::OutOfTurn { .. }
+            | Error::NotTried
+            | Error::Schema(_)
             | Error::InFlight(_)
             | Error::TransactionLost(_)
             | Error::OuterTransaction(_)
@@ -147,6 +204,11 @@ impl Error {
             } => true,
             Error::Database { source, .. } => transient::of_sqlx(source),
         }
+    }
+
+    /// Whether nothing can be asked of the connection any more.
+    pub(crate) fn is_disconnected(&self) -> bool {
+        matches!(self, Error::Database { source, .. } if backend::fault(source) == Fault::Disconnected)
     }
 
     pub(crate) fn transaction_lost() -> Error {
@@ -165,6 +227,8 @@ impl Error {
         match backend::fault(&error) {
             // A savepoint was asked for.
             Fault::Aborted => Error::OuterTransaction(Cause(Some(error))),
+            // SQLite waits for its one writer here.
+            Fault::LockTimeout => Error::InFlight(error),
             _ => Error::database(Step::Begin)(error),
         }
     }
@@ -174,6 +238,15 @@ impl Error {
             Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(Cause(Some(error))),
             Fault::LockTimeout => Error::InFlight(error),
             _ => Error::database(Step::Claim)(error),
+        }
+    }
+
+    /// An error of storing the handler's value.
+    pub(crate) fn at_store(error: sqlx::Error) -> Error {
+        match backend::fault(&error) {
+            Fault::Aborted => Error::Aborted(error),
+            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(Cause(Some(error))),
+            _ => Error::database(Step::Store)(error),
         }
     }
 
@@ -200,7 +273,7 @@ impl Error {
 }
 
 /// For handlers that return [`sqlx::Error`]. A database fault is passed on; what sqlx has no variant for travels inside
-/// `sqlx::Error::Encode` (keys) or `sqlx::Error::Configuration`, where [`is_transient`](crate::is_transient) finds it.
+/// `sqlx::Error::Encode` (keys, versions, values) or `sqlx::Error::Configuration`, where [`is_transient`](crate::is_transient) finds it.
 impl From<Error> for sqlx::Error {
     fn from(error: Error) -> Self {
         match error {
@@ -211,7 +284,10 @@ impl From<Error> for sqlx::Error {
                 sqlx::Error::Configuration(error.into())
             }
             Error::Database { source, .. } | Error::InFlight(source) => source,
-            Error::InvalidKey(_) | Error::InvalidConsumer(_) => sqlx::Error::Encode(error.into()),
+            Error::InvalidKey(_)
+            | Error::InvalidConsumer(_)
+            | Error::InvalidVersion(_)
+            | Error::InvalidValue(_) => sqlx::Error::Encode(error.into()),
             _ => sqlx::Error::Configuration(error.into()),
         }
     }

@@ -103,9 +103,12 @@ impl KeyWriter {
 }
 
 /// A key that passed its checks, as it is stored.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(hidden)]
 pub struct EncodedKey(String);
+
+/// Stands before a business key. No message's key begins with it, since no part is empty and within a part it is escaped.
+const BUSINESS: char = '|';
 
 impl EncodedKey {
     pub(crate) fn new<K: Key + ?Sized>(key: &K) -> Result<Self, InvalidKey> {
@@ -114,8 +117,24 @@ impl EncodedKey {
         writer.finish()
     }
 
+    /// A business key, in its own space of the same column.
+    pub(crate) fn business<K: Key + ?Sized>(key: &K) -> Result<Self, InvalidKey> {
+        let Self(key) = Self::new(key)?;
+        if key.len() + BUSINESS.len_utf8() > MAX_KEY_BYTES {
+            return Err(InvalidKey::TooLong {
+                bytes: key.len() + BUSINESS.len_utf8(),
+            });
+        }
+        Ok(Self(format!("{BUSINESS}{key}")))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Without the mark of a business key.
+    pub(crate) fn unmarked(&self) -> &str {
+        self.0.strip_prefix(BUSINESS).unwrap_or(&self.0)
     }
 }
 
@@ -292,6 +311,9 @@ macro_rules! tuples {
 tuples! {
     (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H)
 }
+
+mod optional;
+pub use optional::OptionalKey;
 
 #[cfg(test)]
 mod tests;

@@ -1,24 +1,40 @@
 //! The runtime behind [`idem`](https://docs.rs/idem-sqlx): use that crate, which re-exports this one next to the attribute.
 //!
-//! Arrows go one way: `{ private, once -> claim } -> transaction -> { source, key, error, backend }`, and a database's file
-//! imports `backend` only.
+//! Arrows go one way: `{ private, once -> claim } -> transaction -> { claims, source } -> { terms, key, error, backend, rows }`, and a
+//! database's file imports `backend` and `rows` only.
 
 mod backend;
+mod batch;
 mod claim;
+mod claims;
 mod consumer;
+mod deliveries;
+mod delivery;
 mod error;
+mod fingerprint;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod forgotten;
+mod in_flight;
+mod isolation;
 mod key;
 mod once;
 mod outcome;
 #[doc(hidden)]
 pub mod private;
+#[cfg(feature = "replay")]
+mod replay;
+mod retry;
+mod rows;
+mod savepoint;
 mod schema;
 mod source;
+mod terms;
 mod trace;
 mod transaction;
 mod transient;
+mod tx;
+mod value;
+mod version;
 
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -28,12 +44,26 @@ mod postgres;
 mod sqlite;
 
 pub use backend::Backend;
+pub use batch::batch;
 pub use claim::{Claim, Claimed, claim, commit};
 pub use consumer::{InvalidConsumer, MAX_CONSUMER_BYTES};
+pub use deliveries::{ClaimedBatch, Deliveries};
+pub use delivery::Delivery;
 pub use error::{Cause, Error, Step};
-pub use key::{InvalidKey, KafkaKey, Key, KeyWriter, MAX_KEY_BYTES};
+#[cfg(feature = "fingerprint")]
+pub use fingerprint::Fingerprint;
+pub use in_flight::InFlight;
+pub use isolation::Isolation;
+pub use key::{InvalidKey, KafkaKey, Key, KeyWriter, MAX_KEY_BYTES, OptionalKey};
 pub use once::{AsyncFunc, once};
-pub use outcome::Outcome;
+pub use outcome::{BatchOutcome, Outcome};
+#[cfg(feature = "replay")]
+pub use replay::Replay;
+pub use retry::{AsError, retry};
+pub use savepoint::savepoint;
 pub use schema::{migrate, sql};
 pub use source::{Lease, Source, Unprepared};
 pub use transient::is_transient;
+pub use tx::Tx;
+pub use value::{InvalidValue, MAX_VALUE_BYTES, StoredValue};
+pub use version::{InvalidVersion, Version};

@@ -1,53 +1,40 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+mod rows;
 
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Row, Transaction};
 
-use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
+use crate::backend::{self, BoxFuture, Closes, Dialect, Fault, Limit};
 use crate::forgotten::ForgottenWhenDropped;
+use crate::schema::sql;
+use crate::{InFlight, Isolation};
 
-/// Both ways the answer carries a number of this delivery's as its "last insert id": the first if the claim is new, the second if it was
-/// there. The count of rows would not tell, since sqlx asks the server to count rows that are found. A number that is neither says
-/// that this is the answer to another statement: sqlx 0.9 loses step when a statement is cancelled while it is prepared, and a
-/// connection that went back to its pool so must not decide whether a message is new.
-///
-/// When a transaction with the claim rolls back, all but one of its waiters deadlock, as they do with a plain INSERT; that is transient.
-const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) SELECT ?, ? FROM DUAL WHERE LAST_INSERT_ID(?) > 0 \
-    ON DUPLICATE KEY UPDATE consumer = IF(LAST_INSERT_ID(?) > 0, processed_messages.consumer, processed_messages.consumer)";
+use rows::{next_number, out_of_step};
 
 /// Gone with the transaction that it was set in, whatever ended it: a deadlock, DDL, a COMMIT of the handler's.
 const SEAL: &str = "RELEASE SAVEPOINT idem_seal";
 
 impl Dialect for MySql {
-    const BEGIN: &'static str = "BEGIN; SAVEPOINT idem_seal";
+    /// SET TRANSACTION is for the next transaction only: <https://dev.mysql.com/doc/refman/8.4/en/set-transaction.html>
+    fn begin_with(isolation: Option<Isolation>) -> &'static str {
+        match isolation {
+            None => "BEGIN; SAVEPOINT idem_seal",
+            Some(Isolation::ReadUncommitted) => {
+                "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; BEGIN; SAVEPOINT idem_seal"
+            }
+            Some(Isolation::ReadCommitted) => {
+                "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN; SAVEPOINT idem_seal"
+            }
+            Some(Isolation::RepeatableRead) => {
+                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; BEGIN; SAVEPOINT idem_seal"
+            }
+            Some(Isolation::Serializable) => {
+                "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; BEGIN; SAVEPOINT idem_seal"
+            }
+        }
+    }
 
     /// sqlx 0.9 counts one answer for a statement that has yet to be prepared, which is answered more than once.
     const CLOSES: Closes = Closes::UntilItEnds;
-
-    fn insert<'a>(
-        conn: &'a mut MySqlConnection,
-        consumer: &'a str,
-        key: &'a str,
-        persistent: bool,
-    ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
-        Box::pin(async move {
-            let fresh = next_number();
-            let duplicate = next_number();
-            let done = sqlx::query(CLAIM)
-                .persistent(persistent)
-                .bind(consumer.as_bytes())
-                .bind(key.as_bytes())
-                .bind(fresh)
-                .bind(duplicate)
-                .execute(conn)
-                .await?;
-            match done.last_insert_id() {
-                id if id == fresh => Ok(true),
-                id if id == duplicate => Ok(false),
-                _ => Err(out_of_step()),
-            }
-        })
-    }
 
     /// One round trip leaves sqlx with a ROLLBACK to send, of nothing, which takes its depth back; it goes out with the ping of the
     /// pool. A connection that the caller holds gets two round trips.
@@ -95,32 +82,57 @@ impl Dialect for MySql {
         Box::pin(ForgottenWhenDropped::new(Transaction::begin(conn, None)))
     }
 
+    /// MariaDB takes 0 for "do not wait", and MySQL at least a second. The session's own value is kept in a variable meanwhile.
+    fn limit_wait(
+        conn: &mut MySqlConnection,
+        in_flight: InFlight,
+    ) -> BoxFuture<'_, Result<Option<Limit>, sqlx::Error>> {
+        Box::pin(async move {
+            let seconds = match in_flight.milliseconds() {
+                None => return Ok(None),
+                Some(0) => "IF(VERSION() LIKE '%MariaDB%', 0, 1)".to_owned(),
+                Some(milliseconds) => milliseconds.unsigned_abs().div_ceil(1000).to_string(),
+            };
+            let set = format!(
+                "SET @idem_wait = @@SESSION.innodb_lock_wait_timeout, SESSION innodb_lock_wait_timeout = {seconds}"
+            );
+            sqlx::raw_sql(AssertSqlSafe(set)).execute(conn).await?;
+            Ok(Some(Limit(0)))
+        })
+    }
+
+    fn lift_limit(conn: &mut MySqlConnection, _: Limit) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        const LIFT: &str = "SET SESSION innodb_lock_wait_timeout = @idem_wait, @idem_wait = NULL";
+        Box::pin(async move { sqlx::raw_sql(LIFT).execute(conn).await.map(drop) })
+    }
+
+    const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result, repeats FROM processed_messages WHERE 1 = 0";
+
     fn probe(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
     }
 
+    /// MySQL cannot add a column "if it does not exist", and another process may add it meanwhile.
     fn migrate(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
-            sqlx::raw_sql(crate::schema::sql::MYSQL)
-                .execute(conn)
-                .await
-                .map(drop)
+            sqlx::raw_sql(sql::MYSQL).execute(&mut *conn).await?;
+            for statement in sql::MYSQL_ADD_COLUMNS.split_inclusive(";\n") {
+                match sqlx::raw_sql(statement).execute(&mut *conn).await {
+                    Err(sqlx::Error::Database(error)) if is_duplicate_column(&*error) => {}
+                    other => {
+                        other?;
+                    }
+                }
+            }
+            Ok(())
         })
     }
 }
 
-/// A number that no earlier answer on any connection of this process holds.
-fn next_number() -> u64 {
-    static NUMBER: AtomicU64 = AtomicU64::new(1 << 32);
-    NUMBER.fetch_add(1, Ordering::Relaxed)
-}
-
-fn out_of_step() -> sqlx::Error {
-    sqlx::Error::Protocol(
-        "the connection gave the answer to another statement: an earlier one was cancelled, and it cannot be used any more; or the table \
-         `processed_messages` has an AUTO_INCREMENT column or a trigger that inserts into a table with one, which it must not"
-            .to_owned(),
-    )
+fn is_duplicate_column(error: &dyn sqlx::error::DatabaseError) -> bool {
+    error
+        .try_downcast_ref::<MySqlDatabaseError>()
+        .is_some_and(|error| error.number() == 1060)
 }
 
 /// <https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>,
@@ -135,9 +147,11 @@ pub(crate) fn fault(error: &MySqlDatabaseError) -> Fault {
         1205 | 3572 => Fault::LockTimeout,
         // server shutdown, network reads and writes, killed connection, closed for idleness; error during commit (Galera)
         1053 | 1158..=1161 | 1180 | 1927 | 2006 | 2013 | 4031 => Fault::Disconnected,
-        // record changed since last read, disk full, too many connections, out of resources, not ready (Galera), deadlock, read-only
-        // server, query interrupted, XA deadlock, read-only mode, statement timeouts
-        1020 | 1021 | 1040 | 1041 | 1047 | 1213 | 1290 | 1317 | 1614 | 1836 | 1969 | 3024
+        // record changed since last read, deadlock, XA deadlock
+        1020 | 1213 | 1614 => Fault::Conflict,
+        // disk full, too many connections, out of resources, not ready (Galera), read-only server, query interrupted, read-only mode,
+        // statement timeouts
+        1021 | 1040 | 1041 | 1047 | 1290 | 1317 | 1836 | 1969 | 3024
         // access denied to database, user, table, column, for want of a privilege; no such database: nobody's message's fault
         | 1044 | 1045 | 1142 | 1143 | 1227 | 1049
         // table full, error of the storage engine, out of memory (also for sorting), no thread, too many connections or prepared

@@ -1,8 +1,7 @@
 use crate::backend::Backend;
-use crate::claim::{Claimed, claim_encoded};
-use crate::consumer;
-use crate::key::EncodedKey;
-use crate::{Error, Key, Outcome, Source};
+use crate::claim::{Claimed, claim_on};
+use crate::terms::Terms;
+use crate::{Delivery, Error, Key, Outcome, Source};
 
 /// The closure form: claims the message, runs the closure on the transaction's connection if it is new, and commits both together.
 ///
@@ -40,18 +39,62 @@ where
     F: for<'t> AsyncFunc<&'t mut DB::Connection, Result<T, E>, Fut: Send>,
     E: From<Error>,
 {
-    consumer::check(consumer).map_err(Error::from)?;
-    let encoded = EncodedKey::new(&key).map_err(Error::from)?;
-    // As in `claim`.
-    drop(key);
-    let mut claim = match claim_encoded(source, consumer, encoded).await? {
+    let delivery = Delivery::of(consumer, key);
+    once_on(source, delivery.terms()?, body).await
+}
+
+pub(crate) async fn once_on<'c, S, DB, F, T, E>(
+    source: S,
+    terms: &Terms<'_>,
+    body: F,
+) -> Result<Outcome<T>, E>
+where
+    S: Source<'c, Database = DB>,
+    DB: Backend,
+    F: for<'t> AsyncFunc<&'t mut DB::Connection, Result<T, E>, Fut: Send>,
+    E: From<Error>,
+{
+    let mut claim = match claim_on(source, terms).await? {
         Claimed::Fresh(claim) => claim,
-        Claimed::Duplicate => return Ok(Outcome::Duplicate),
+        Claimed::Duplicate | Claimed::Replayed(_) => return Ok(Outcome::Duplicate),
+        Claimed::Stale => return Ok(Outcome::Stale),
     };
     let span = claim.span().share();
     match span.within(body(&mut claim)).await {
         Ok(value) => {
             claim.commit().await?;
+            Ok(Outcome::Processed(value))
+        }
+        Err(error) => {
+            claim.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+#[cfg(feature = "replay")]
+pub(crate) async fn replay_on<'c, S, DB, F, T, E>(
+    source: S,
+    terms: &Terms<'_>,
+    body: F,
+) -> Result<Outcome<T>, E>
+where
+    S: Source<'c, Database = DB>,
+    DB: Backend,
+    F: for<'t> AsyncFunc<&'t mut DB::Connection, Result<T, E>, Fut: Send>,
+    T: crate::Replay,
+    E: From<Error>,
+{
+    let mut claim = match claim_on(source, terms).await? {
+        Claimed::Fresh(claim) => claim,
+        Claimed::Duplicate => return Ok(Outcome::Duplicate),
+        Claimed::Replayed(value) => return Ok(Outcome::Replayed(value.decode()?)),
+        Claimed::Stale => return Ok(Outcome::Stale),
+    };
+    let span = claim.span().share();
+    match span.within(body(&mut claim)).await {
+        Ok(value) => {
+            claim.commit_with(&value).await?;
             Ok(Outcome::Processed(value))
         }
         Err(error) => {

@@ -10,11 +10,10 @@ pub enum Outcome<T> {
     Processed(T),
     /// An earlier delivery of this message did it (perhaps in the transaction that this one joined); the handler did not run.
     Duplicate,
-    /// As [`Duplicate`](Outcome::Duplicate), with the value that the earlier delivery returned. No handler returns it yet: it
-    /// belongs to the coming `replay` argument, and stands here so that your `match` stays exhaustive.
+    /// As [`Duplicate`](Outcome::Duplicate), with the value that the earlier delivery returned. Only handlers with `replay` return it.
     Replayed(T),
-    /// The message is older than what was applied. No handler returns it yet: it belongs to the coming `version` argument, and
-    /// stands here so that your `match` stays exhaustive.
+    /// A newer version of what the key names was applied, so that this one is of no more use; the handler did not run. Only handlers with
+    /// `version` return it.
     Stale,
 }
 
@@ -52,6 +51,30 @@ impl<T> Outcome<T> {
             Outcome::Duplicate => Outcome::Duplicate,
             Outcome::Replayed(value) => Outcome::Replayed(change(value)),
             Outcome::Stale => Outcome::Stale,
+        }
+    }
+}
+
+/// What the delivery of a batch came to (`each`): the messages that are new were processed together, in one transaction, and the others
+/// before. All of them are safe to acknowledge.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[must_use = "it says which messages this delivery processed; look at it, or write `let _ =` to acknowledge all"]
+pub struct BatchOutcome<T> {
+    /// The handler's value; `None` if no message was new, and the handler did not run.
+    pub value: Option<T>,
+    /// Where in the batch the messages stand that were processed, from 0 and in order.
+    pub fresh: Vec<usize>,
+    /// Where the duplicates stand: of earlier deliveries, or of a message before them in the same batch.
+    pub duplicates: Vec<usize>,
+}
+
+impl<T> BatchOutcome<T> {
+    pub(crate) fn new(fresh: &[bool], value: Option<T>) -> Self {
+        let (new, duplicates) = (0..fresh.len()).partition(|index| fresh[*index]);
+        Self {
+            value,
+            fresh: new,
+            duplicates,
         }
     }
 }

@@ -1,43 +1,37 @@
+mod rows;
+
 use sqlx::postgres::PgDatabaseError;
 use sqlx::{PgConnection, Postgres, Transaction};
 
+use crate::Isolation;
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
 use crate::forgotten::ForgottenWhenDropped;
 
-/// Where the session sets no `lock_timeout`, the wait for another worker's claim gets one, which RETURNING takes back, so that the handler's
-/// statements run under the session's own setting. The odd millisecond tells it from a value of the user's. The row that RETURNING
-/// makes says that the claim is new.
-const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) \
-    SELECT $1, $2 FROM set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '0' THEN '10001ms' ELSE current_setting('lock_timeout') END, true) \
-    ON CONFLICT (consumer, message_id) DO NOTHING \
-    RETURNING set_config('lock_timeout', CASE current_setting('lock_timeout') WHEN '10001ms' THEN '0' ELSE current_setting('lock_timeout') END, true)";
-
-/// Fails in an aborted transaction, as any statement does, and divides by zero in one that [`Dialect::BEGIN`] did not open.
+/// Fails in an aborted transaction, as any statement does, and divides by zero in one that [`Dialect::begin_with`] did not open.
 const SEAL_AND_COMMIT: &str =
     "SELECT 1 / (coalesce(current_setting('idem.seal', true), '') = 'set')::int; COMMIT AND CHAIN";
 
 impl Dialect for Postgres {
     /// The setting is the seal: it is gone with the transaction, whatever ends that.
-    const BEGIN: &'static str = "BEGIN; SET LOCAL idem.seal = 'set'";
+    fn begin_with(isolation: Option<Isolation>) -> &'static str {
+        match isolation {
+            None => "BEGIN; SET LOCAL idem.seal = 'set'",
+            Some(Isolation::ReadUncommitted) => {
+                "BEGIN ISOLATION LEVEL READ UNCOMMITTED; SET LOCAL idem.seal = 'set'"
+            }
+            Some(Isolation::ReadCommitted) => {
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idem.seal = 'set'"
+            }
+            Some(Isolation::RepeatableRead) => {
+                "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL idem.seal = 'set'"
+            }
+            Some(Isolation::Serializable) => {
+                "BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL idem.seal = 'set'"
+            }
+        }
+    }
 
     const CLOSES: Closes = Closes::WhileBeginning;
-
-    fn insert<'a>(
-        conn: &'a mut PgConnection,
-        consumer: &'a str,
-        key: &'a str,
-        persistent: bool,
-    ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
-        Box::pin(async move {
-            let row = sqlx::query(CLAIM)
-                .persistent(persistent)
-                .bind(consumer)
-                .bind(key)
-                .fetch_optional(conn)
-                .await?;
-            Ok(row.is_some())
-        })
-    }
 
     fn seal_and_commit(
         conn: &mut PgConnection,
@@ -72,7 +66,8 @@ impl Dialect for Postgres {
     fn migrate(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         const MIGRATE: &str = concat!(
             "SELECT pg_advisory_xact_lock(7236837105317);\n",
-            include_str!("schema/postgres.sql")
+            include_str!("schema/postgres.sql"),
+            include_str!("schema/postgres_add_columns.sql")
         );
         Box::pin(async move { sqlx::raw_sql(MIGRATE).execute(conn).await.map(drop) })
     }
@@ -111,6 +106,8 @@ pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
         "25P01" | "3B001" => Fault::NoTransaction,
         // lock_not_available
         "55P03" => Fault::LockTimeout,
+        // serialization_failure, deadlock_detected
+        "40001" | "40P01" => Fault::Conflict,
         // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped, idle_session_timeout; idle_in_transaction and
         // transaction time-outs; statement_completion_unknown
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "40003" => {
@@ -125,8 +122,7 @@ pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
         "08P01" => Fault::Permanent,
         // connection exception
         code if code.starts_with("08") => Fault::Disconnected,
-        // invalid authorization, transaction rollback (serialization failure, deadlock), insufficient resources, system and
-        // internal error
+        // invalid authorization, transaction rollback, insufficient resources, system and internal error
         code if ["28", "40", "53", "58", "XX"]
             .iter()
             .any(|class| code.starts_with(class)) =>

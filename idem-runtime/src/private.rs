@@ -1,18 +1,26 @@
 //! What the attribute's expansion calls. Not for use by hand: it changes without notice.
 
-use sqlx::Transaction;
+mod handler;
+mod run;
 
 pub use core::option::Option;
 pub use core::result::Result;
 
+use sqlx::Pool;
+
 use crate::backend::Backend;
-pub use crate::key::EncodedKey;
-pub use crate::outcome::Outcome;
+use crate::key::EncodedKey;
+use crate::value::InvalidValue;
+use crate::{InvalidKey, InvalidVersion, Key, KeyWriter, OptionalKey, Version};
+
+pub use crate::deliveries::Deliveries;
+pub use crate::delivery::Delivery;
+pub use crate::in_flight::InFlight;
+pub use crate::isolation::Isolation;
+pub use crate::outcome::{BatchOutcome, Outcome};
 pub use crate::source::Source;
-use crate::source::{Guard, Lease};
-use crate::trace::{SharedSpan, Span};
-use crate::transaction::{self, Open};
-use crate::{Error, Key, KeyWriter};
+pub use handler::*;
+pub use run::*;
 
 // By these names the expansion asks for the feature of a database: without it, rustc itself says which feature to enable.
 #[cfg(feature = "mysql")]
@@ -22,16 +30,18 @@ pub use sqlx::Postgres;
 #[cfg(feature = "sqlite")]
 pub use sqlx::Sqlite;
 
-/// Encodes the key before a connection is taken. A plain function, so that a type that is no key is reported once, on the user's tokens.
-#[inline]
-pub fn key<K: Key + ?Sized>(key: &K) -> Result<EncodedKey, Error> {
-    Ok(EncodedKey::new(key)?)
-}
-
-/// One part of a composite key. It is a key whatever `K` is, so that the bound is asked of [`part`] alone, and on the user's tokens.
+/// A key, or one part of a composite one. It is a key whatever `K` is, so that the bound is asked of [`key`] and [`part`] alone, and on
+/// the user's tokens.
 pub struct Part<'k, K: ?Sized> {
     key: &'k K,
     write: fn(&K, &mut KeyWriter),
+}
+
+/// The key. A plain function, so that a type that is no key is reported once.
+#[inline]
+#[must_use]
+pub fn key<K: Key + ?Sized>(key: &K) -> Part<'_, K> {
+    part(key)
 }
 
 /// A part of a composite key.
@@ -51,248 +61,97 @@ impl<K: ?Sized> Key for Part<'_, K> {
     }
 }
 
-/// Where the lease stays while the delivery borrows from it.
-pub struct Slot<'c, DB: Backend>(Option<Lease<'c, DB>>);
+/// A key that may be missing, for the bound to be reported at [`optional_key`].
+pub struct OptionalPart(Result<Option<EncodedKey>, InvalidKey>);
 
-impl<DB: Backend> Slot<'_, DB> {
-    #[must_use]
-    pub fn new() -> Self {
-        Self(None)
-    }
-}
-
-impl<DB: Backend> Default for Slot<'_, DB> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// How a delivery starts.
-pub enum Begun<'l, DB: Backend, T, E> {
-    /// The message is new: run the body.
-    Fresh(Delivery<'l, DB>),
-    /// It is not, or something failed: return this.
-    Ended(Result<Outcome<T>, E>),
-}
-
-/// A delivery whose body is to be run.
-pub struct Delivery<'l, DB: Backend> {
-    transaction: Transaction<'l, DB>,
-    guard: &'l mut Guard,
-    open: Open,
-    span: Span,
-}
-
-/// Begins and claims.
-pub async fn begin<'l, 'c, DB, S, T, E>(
-    slot: &'l mut Slot<'c, DB>,
-    source: S,
-    consumer: &'static str,
-    key: Result<EncodedKey, Error>,
-    failed: Failed<E>,
-) -> Begun<'l, DB, T, E>
-where
-    DB: Backend,
-    S: Source<'c, Database = DB>,
-{
-    let key = match key {
-        Ok(key) => key,
-        Err(error) => return Begun::Ended(Err(failed(error))),
-    };
-    let span = Span::new(consumer, &key);
-    let started = span
-        .within(async {
-            let lease = slot.0.insert(source.lease().await?);
-            let persistent = lease.persistent;
-            let (mut transaction, guard, open) = transaction::begin_transaction(lease).await?;
-            let claim = (consumer, &key, persistent);
-            let fresh = transaction::claim::<DB>(&mut transaction, guard, open, claim).await;
-            if !matches!(fresh, Ok(true)) {
-                // It is over, and what sqlx would roll back for it is not ours.
-                std::mem::forget(transaction);
-                return fresh.map(|_| None);
-            }
-            Ok(Some((transaction, guard, open)))
-        })
-        .await;
-    match started {
-        Ok(Some((transaction, guard, open))) => Begun::Fresh(Delivery {
-            transaction,
-            guard,
-            open,
-            span,
-        }),
-        Ok(None) => {
-            span.end("duplicate");
-            Begun::Ended(Ok(Outcome::Duplicate))
-        }
-        Err(error) => {
-            span.end("failed");
-            Begun::Ended(Err(failed(error)))
-        }
-    }
-}
-
-impl<'l, DB: Backend> Delivery<'l, DB> {
-    /// The handler's transaction, as the type that it declares.
-    pub fn transaction<P>(&mut self) -> &mut P
-    where
-        P: TransactionParameter<'l, Database = DB> + ?Sized,
-    {
-        P::of(&mut self.transaction)
-    }
-
-    /// The delivery's span, for the body to run in.
-    pub fn span(&self) -> SharedSpan {
-        self.span.share()
-    }
-
-    /// Seals and commits, or rolls back.
-    pub async fn finish<T, E>(
-        self,
-        result: Result<T, E>,
-        failed: Failed<E>,
-    ) -> Result<Outcome<T>, E> {
-        let Self {
-            mut transaction,
-            guard,
-            open,
-            span,
-        } = self;
-        let conn = &mut *transaction;
-        let result = span
-            .within(async {
-                match result {
-                    Ok(value) => match transaction::commit::<DB>(conn, guard, open).await {
-                        Ok(()) => Ok(Outcome::Processed(value)),
-                        Err(error) => Err(failed(error)),
-                    },
-                    Err(error) => {
-                        transaction::roll_back::<DB>(conn, guard, open).await;
-                        Err(error)
-                    }
-                }
-            })
-            .await;
-        // It is over, and what sqlx would roll back for it is not ours.
-        std::mem::forget(transaction);
-        span.end(if result.is_ok() {
-            "processed"
-        } else {
-            "failed"
-        });
-        result
-    }
-}
-
-/// A type that a handler can take its transaction as, behind `&mut`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a transaction that a handler can take",
-    label = "expected a connection or a `sqlx::Transaction`",
-    note = "declare the parameter as `&mut PgConnection`, `&mut MySqlConnection`, `&mut SqliteConnection` or `&mut sqlx::Transaction<'_, DB>`, and enable the feature of that database",
-    note = "idem needs sqlx 0.9: if the type is right, another version may be in the tree (`cargo tree -d`)"
-)]
-pub trait TransactionParameter<'t> {
-    type Database: Backend;
-
-    fn of<'a>(transaction: &'a mut Transaction<'t, Self::Database>) -> &'a mut Self;
-}
-
-/// The database of a transaction parameter.
-pub type DatabaseOf<P> = <P as TransactionParameter<'static>>::Database;
-
-#[diagnostic::do_not_recommend]
-impl<'t, DB: Backend> TransactionParameter<'t> for Transaction<'t, DB> {
-    type Database = DB;
-
-    fn of<'a>(transaction: &'a mut Transaction<'t, DB>) -> &'a mut Self {
-        transaction
-    }
-}
-
-macro_rules! connections {
-    ($($feature:literal $database:ident $connection:ident)*) => {$(
-        #[cfg(feature = $feature)]
-        #[diagnostic::do_not_recommend]
-        impl<'t> TransactionParameter<'t> for sqlx::$connection {
-            type Database = sqlx::$database;
-
-            fn of<'a>(transaction: &'a mut Transaction<'t, sqlx::$database>) -> &'a mut Self {
-                transaction
-            }
-        }
-    )*};
-}
-
-connections! {
-    "postgres" Postgres PgConnection
-    "mysql" MySql MySqlConnection
-    "sqlite" Sqlite SqliteConnection
-}
-
-/// What a handler returns. A trait, so that aliases of `Result` work.
-#[diagnostic::on_unimplemented(
-    message = "a handler returns a `Result`, and `{Self}` is none",
-    label = "expected `Result<T, E>` with `E: From<idem::Error>`",
-    note = "`Ok` commits and lets the message be acknowledged, `Err` rolls back and lets it be redelivered; without a `Result` there is no way to say which"
-)]
-pub trait HandlerResult {
-    type Value;
-    type Error;
-
-    fn into_result(self) -> Result<Self::Value, Self::Error>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T, E> HandlerResult for Result<T, E> {
-    type Value = T;
-    type Error = E;
-
-    fn into_result(self) -> Self {
-        self
-    }
-}
-
-/// What callers of a handler get.
-pub type OutcomeOf<R> = Result<Outcome<<R as HandlerResult>::Value>, <R as HandlerResult>::Error>;
-
-/// The error type behind an alias of `Result`.
-pub type ErrorOf<R> = <R as HandlerResult>::Error;
-
-/// How the library's errors become the handler's.
-pub type Failed<E> = fn(Error) -> E;
-
-/// The one place where the error type has to fulfil its bound, for the type checker to complain once, and where the user wrote the type.
+/// The key beside a business key.
 #[inline]
 #[must_use]
-pub fn failed<E: HandlerError>() -> Failed<E> {
-    E::from_idem
-}
-
-/// The type of a body: nothing runs it, but what stands first in an async block decides what the rest is compared with.
-///
-/// # Panics
-///
-/// If it is run.
-#[must_use]
-pub fn returns<R>() -> R {
-    unreachable!("the expansion never runs it")
-}
-
-/// The error of a handler.
-#[diagnostic::on_unimplemented(
-    message = "the handler's error type `{Self}` cannot carry the library's own errors",
-    label = "`{Self}` needs `From<idem::Error>`",
-    note = "with thiserror, add a variant: `#[error(\"delivery failed: {{0}}\")] Delivery(#[from] idem::Error)`",
-    note = "by hand: `impl From<idem::Error> for {Self} {{ .. }}`; `idem::Error`, `sqlx::Error` (0.9), `anyhow::Error` and `Box<dyn Error>` have it already"
-)]
-pub trait HandlerError {
-    fn from_idem(error: Error) -> Self;
+pub fn optional_key<K: OptionalKey + ?Sized>(key: &K) -> OptionalPart {
+    OptionalPart(key.encode())
 }
 
 #[diagnostic::do_not_recommend]
-impl<E: From<Error>> HandlerError for E {
-    fn from_idem(error: Error) -> Self {
-        E::from(error)
+impl OptionalKey for OptionalPart {
+    fn encode(&self) -> Result<Option<EncodedKey>, InvalidKey> {
+        self.0.clone()
     }
+}
+
+/// A version, for the bound to be reported at [`version`].
+pub struct Number(Result<i64, InvalidVersion>);
+
+/// The version.
+#[inline]
+#[must_use]
+pub fn version<V: Version + ?Sized>(version: &V) -> Number {
+    Number(version.number())
+}
+
+#[diagnostic::do_not_recommend]
+impl Version for Number {
+    fn number(&self) -> Result<i64, InvalidVersion> {
+        self.0
+    }
+}
+
+/// The content of a fingerprint, or one part of it, for the bound to be reported at [`fingerprint`] and [`content`].
+#[cfg(feature = "fingerprint")]
+pub struct Content(Result<serde_json::Value, InvalidValue>);
+
+/// The content of the fingerprint.
+#[cfg(feature = "fingerprint")]
+#[must_use]
+pub fn fingerprint<C: crate::Fingerprint + ?Sized>(content: &C) -> Content {
+    Content(content.json())
+}
+
+/// A part of the content of the fingerprint.
+#[cfg(feature = "fingerprint")]
+#[must_use]
+pub fn content<C: crate::Fingerprint + ?Sized>(content: &C) -> Content {
+    fingerprint(content)
+}
+
+#[cfg(feature = "fingerprint")]
+#[diagnostic::do_not_recommend]
+impl serde::Serialize for Content {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Ok(value) => value.serialize(serializer),
+            Err(InvalidValue::Encode { reason }) => Err(serde::ser::Error::custom(reason)),
+            Err(invalid) => Err(serde::ser::Error::custom(invalid)),
+        }
+    }
+}
+
+/// How the handler's value is stored and given back.
+pub struct Codec<T> {
+    pub(crate) encode: fn(&T) -> Result<String, InvalidValue>,
+    pub(crate) decode: fn(&str) -> Result<T, InvalidValue>,
+}
+
+impl<T> Clone for Codec<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Codec<T> {}
+
+/// The one place where the value type has to fulfil its bound.
+#[cfg(feature = "replay")]
+#[must_use]
+pub fn replay<T: crate::Replay>() -> Codec<T> {
+    Codec {
+        encode: T::encode,
+        decode: T::decode,
+    }
+}
+
+/// The pool that a handler with `pool` takes its connection from, also behind a pointer.
+#[inline]
+#[must_use]
+pub fn pool<DB: Backend>(pool: &Pool<DB>) -> &Pool<DB> {
+    pool
 }

@@ -33,17 +33,23 @@ where
 ///
 /// The consumer is part of the primary key, and both of its columns compare byte by byte: the collation `"C"` on PostgreSQL,
 /// VARBINARY on MySQL and MariaDB (whose text collations fold case and ignore trailing blanks), BINARY on SQLite.
+///
+/// The columns that may be null belong to arguments that not every handler has: `version`, `fingerprint`, and `result` to `replay`. On MySQL
+/// `repeats` counts how often a batch, or a delivery with a business key or a fingerprint, met the claim again. A table that was created without them
+/// keeps serving handlers without these arguments; the statements that add the columns change no row.
 pub mod sql {
-    /// For PostgreSQL:
-    ///
-    #[doc = concat!("```sql\n", include_str!("schema/postgres.sql"), "```")]
-    pub const POSTGRES: &str = include_str!("schema/postgres.sql");
-    /// For MySQL and MariaDB:
-    ///
-    #[doc = concat!("```sql\n", include_str!("schema/mysql.sql"), "```")]
-    pub const MYSQL: &str = include_str!("schema/mysql.sql");
-    /// For SQLite:
-    ///
-    #[doc = concat!("```sql\n", include_str!("schema/sqlite.sql"), "```")]
-    pub const SQLITE: &str = include_str!("schema/sqlite.sql");
+    macro_rules! statements {
+        ($($name:ident, $columns:ident: $database:literal, $file:literal)*) => {$(
+            #[doc = concat!("For ", $database, ":\n\n```sql\n", include_str!(concat!("schema/", $file, ".sql")), "```")]
+            pub const $name: &str = include_str!(concat!("schema/", $file, ".sql"));
+            #[doc = concat!("For ", $database, ", where the table was created without these columns:\n\n```sql\n", include_str!(concat!("schema/", $file, "_add_columns.sql")), "```")]
+            pub const $columns: &str = include_str!(concat!("schema/", $file, "_add_columns.sql"));
+        )*};
+    }
+
+    statements! {
+        POSTGRES, POSTGRES_ADD_COLUMNS: "PostgreSQL", "postgres"
+        MYSQL, MYSQL_ADD_COLUMNS: "MySQL and MariaDB", "mysql"
+        SQLITE, SQLITE_ADD_COLUMNS: "SQLite", "sqlite"
+    }
 }

@@ -2,7 +2,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Pool, Transaction};
 
 use crate::Error;
-use crate::backend::{self, Backend, BoxFuture};
+use crate::backend::{self, Backend, BoxFuture, Limit};
 use crate::error::Step;
 
 /// Where a delivery's transaction comes from: it stands where the handler declares its transaction.
@@ -156,12 +156,15 @@ pub(crate) struct Guard {
     pub(crate) close: bool,
     /// Roll back so many levels of sqlx's depth.
     pub(crate) levels: usize,
+    /// Give the session its own bound for waits back.
+    pub(crate) limit: Option<Limit>,
 }
 
 impl Guard {
     pub(crate) const CLOSE: Self = Self {
         close: true,
         levels: 0,
+        limit: None,
     };
 }
 
@@ -219,6 +222,9 @@ impl<DB: Backend> Drop for Lease<'_, DB> {
         let levels = self.guard.levels;
         for _ in 0..levels {
             backend::start_rollback::<DB>(self.connection());
+        }
+        if let Some(limit) = self.guard.limit {
+            DB::start_lifting_limit(self.connection(), limit);
         }
     }
 }

@@ -1,40 +1,31 @@
+mod rows;
+
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::SqliteError;
-use sqlx::{AssertSqlSafe, Connection, Sqlite, SqliteConnection, Transaction};
+use sqlx::{
+    AssertSqlSafe, Connection, Row as _, SqlSafeStr, Sqlite, SqliteConnection, Transaction,
+};
 
-use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
-
-const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) VALUES (?, ?) ON CONFLICT (consumer, message_id) DO NOTHING";
+use crate::backend::{self, BoxFuture, Closes, Dialect, Fault, Limit};
+use crate::schema::sql;
+use crate::{InFlight, Isolation};
 
 impl Dialect for Sqlite {
     /// IMMEDIATE, since a transaction that begins as a reader and then writes fails at once with `SQLITE_BUSY_SNAPSHOT` when another
     /// has written in between: <https://www.sqlite.org/lang_transaction.html>. The savepoint is the seal: some errors roll the
     /// transaction back, and the savepoint with it.
-    const BEGIN: &'static str = "BEGIN IMMEDIATE; SAVEPOINT idem_seal";
+    fn begin_with(_: Option<Isolation>) -> &'static str {
+        "BEGIN IMMEDIATE; SAVEPOINT idem_seal"
+    }
+
+    const HAS_LEVELS: bool = false;
 
     /// sqlx's worker thread rolls a BEGIN back when nobody takes its answer.
     const CLOSES: Closes = Closes::Never;
-
-    fn insert<'a>(
-        conn: &'a mut SqliteConnection,
-        consumer: &'a str,
-        key: &'a str,
-        persistent: bool,
-    ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
-        Box::pin(async move {
-            let done = sqlx::query(CLAIM)
-                .persistent(persistent)
-                .bind(consumer)
-                .bind(key)
-                .execute(conn)
-                .await?;
-            Ok(done.rows_affected() == 1)
-        })
-    }
 
     fn seal_and_commit(
         conn: &mut SqliteConnection,
@@ -103,18 +94,75 @@ impl Dialect for Sqlite {
         })
     }
 
-    fn probe(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
+    fn limit_wait(
+        conn: &mut SqliteConnection,
+        in_flight: InFlight,
+    ) -> BoxFuture<'_, Result<Option<Limit>, sqlx::Error>> {
+        Box::pin(async move {
+            let Some(milliseconds) = in_flight.milliseconds() else {
+                return Ok(None);
+            };
+            Self::settle(conn).await?;
+            // Both on the spot, so that the delivery is not dropped between them.
+            let row = wait_for(sqlx::raw_sql("PRAGMA busy_timeout").fetch_one(&mut *conn))?;
+            let session = row.try_get(0)?;
+            wait_for(Box::pin(
+                sqlx::raw_sql(busy_timeout(milliseconds)).execute(conn),
+            ))?;
+            Ok(Some(Limit(session)))
+        })
     }
 
-    fn migrate(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+    fn lift_limit(
+        conn: &mut SqliteConnection,
+        Limit(session): Limit,
+    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
-            sqlx::raw_sql(crate::schema::sql::SQLITE)
+            sqlx::raw_sql(busy_timeout(session))
                 .execute(conn)
                 .await
                 .map(drop)
         })
     }
+
+    /// The worker thread does what it was told, in order, whether or not somebody waits for the answer. Telling it takes one poll.
+    fn start_lifting_limit(conn: &mut SqliteConnection, limit: Limit) {
+        let mut lift = Self::lift_limit(conn, limit);
+        let _ = lift.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    }
+
+    fn probe(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
+    }
+
+    /// SQLite cannot add a column "if it does not exist". IMMEDIATE keeps other processes out meanwhile.
+    fn migrate(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            let is_outermost = backend::depth::<Self>(conn) == 0;
+            let begin = is_outermost.then(|| SqlSafeStr::into_sql_str("BEGIN IMMEDIATE"));
+            let mut transaction: Transaction<'_, Self> = Transaction::begin(conn, begin).await?;
+            sqlx::raw_sql(sql::SQLITE)
+                .execute(&mut *transaction)
+                .await?;
+            for statement in sql::SQLITE_ADD_COLUMNS.split_inclusive(";\n") {
+                let name = statement.split_whitespace().nth(5).unwrap_or_default();
+                let is_there: bool = sqlx::query_scalar(
+                    "SELECT count(*) > 0 FROM pragma_table_info('processed_messages') WHERE name = ?",
+                )
+                .bind(name)
+                .fetch_one(&mut *transaction)
+                .await?;
+                if !is_there {
+                    sqlx::raw_sql(statement).execute(&mut *transaction).await?;
+                }
+            }
+            transaction.commit().await
+        })
+    }
+}
+
+fn busy_timeout(milliseconds: i32) -> AssertSqlSafe<String> {
+    AssertSqlSafe(format!("PRAGMA busy_timeout = {milliseconds}"))
 }
 
 /// Polls a future to its end on this thread.
@@ -146,8 +194,12 @@ pub(crate) fn fault(error: &SqliteError) -> Fault {
     match code & 0xff {
         // SQLITE_ERROR: no such table, no such savepoint, no transaction is active
         1 => Fault::NoTableOrTransaction,
-        // PERM, BUSY, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, AUTH, NOTADB
-        3 | 5 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 15 | 23 | 26 => Fault::Transient,
+        // BUSY_SNAPSHOT: another connection has written since this transaction's first read
+        5 if code == 517 => Fault::Conflict,
+        // BUSY: another connection is writing
+        5 => Fault::LockTimeout,
+        // PERM, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, AUTH, NOTADB
+        3 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 15 | 23 | 26 => Fault::Transient,
         _ => Fault::Permanent,
     }
 }

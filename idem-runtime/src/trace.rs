@@ -7,8 +7,6 @@ mod with_tracing {
     use tracing::field::Empty;
     use tracing::{Instrument, instrument::Instrumented};
 
-    use crate::key::EncodedKey;
-
     pub(crate) struct Span {
         shared: SharedSpan,
         started: Instant,
@@ -20,8 +18,7 @@ mod with_tracing {
     pub struct SharedSpan(tracing::Span);
 
     impl Span {
-        pub(crate) fn new(consumer: &str, key: &EncodedKey) -> Self {
-            let key = key.as_str();
+        pub(crate) fn new(consumer: &str, key: &str) -> Self {
             let span = tracing::info_span!(
                 "delivery",
                 consumer,
@@ -49,8 +46,8 @@ mod with_tracing {
 
         pub(crate) fn end(mut self, outcome: &'static str) {
             self.record(outcome);
-            if outcome == "duplicate" {
-                tracing::debug!(parent: &self.shared.0, "duplicate delivery: an earlier one has committed");
+            if matches!(outcome, "duplicate" | "replayed" | "stale") {
+                tracing::debug!(parent: &self.shared.0, "{outcome} delivery: an earlier one has committed");
             }
         }
 
@@ -86,14 +83,12 @@ pub(crate) use with_tracing::{SharedSpan, Span};
 
 #[cfg(not(feature = "tracing"))]
 mod without_tracing {
-    use crate::key::EncodedKey;
-
     pub(crate) struct Span;
     pub struct SharedSpan;
 
     #[expect(clippy::unused_self, reason = "the shape of the traced span")]
     impl Span {
-        pub(crate) fn new(_: &str, _: &EncodedKey) -> Self {
+        pub(crate) fn new(_: &str, _: &str) -> Self {
             Self
         }
 

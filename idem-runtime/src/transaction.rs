@@ -3,9 +3,10 @@
 
 use sqlx::Transaction;
 
-use crate::backend::{self, Backend, Closes, Fault};
+use crate::backend::{self, Backend, Closes};
+use crate::claims::{self, Claims, Verdict};
 use crate::error::Error;
-use crate::key::EncodedKey;
+use crate::rows::Call;
 use crate::source::{Guard, Lease};
 
 /// An open transaction, or a savepoint in one: what its end has to know.
@@ -18,52 +19,58 @@ pub(crate) struct Open {
     returns_to_pool: bool,
 }
 
+impl Open {
+    pub(crate) fn is_outermost(self) -> bool {
+        self.outer == 0
+    }
+}
+
 /// Begins on the lease itself, whose guard then rolls back when it is dropped.
-pub(crate) async fn begin<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<Open, Error> {
-    let (outer, returns_to_pool) = outer(lease).await?;
+pub(crate) async fn begin<DB: Backend>(
+    lease: &mut Lease<'_, DB>,
+    claims: Claims<'_>,
+) -> Result<Open, Error> {
+    let open = prepare(lease, claims).await?;
     let (conn, guard) = lease.split();
-    if outer == 0 {
-        guard.close = DB::CLOSES != Closes::Never;
-        backend::begin::<DB>(conn, Some(DB::BEGIN))
-            .await
-            .map_err(Error::at_begin)?;
+    let begun = if open.outer == 0 {
+        backend::begin::<DB>(conn, Some(DB::begin_with(claims.isolation()))).await
     } else {
-        DB::savepoint(conn).await.map_err(Error::at_begin)?;
+        DB::savepoint(conn).await
+    };
+    if let Err(error) = begun {
+        guard.close |= !lift_limit::<DB>(conn, guard).await;
+        return Err(Error::at_begin(error));
     }
     guard.close = DB::CLOSES == Closes::UntilItEnds;
     guard.levels = 1;
-    Ok(Open {
-        outer,
-        depth: outer + 1,
-        returns_to_pool,
-    })
+    Ok(open)
 }
 
 /// Begins as [`begin`] does, for handlers that want sqlx's own type: a `Transaction` borrows its connection, so that the guard stays
 /// behind in the lease.
 pub(crate) async fn begin_transaction<'l, DB: Backend>(
     lease: &'l mut Lease<'_, DB>,
+    claims: Claims<'_>,
 ) -> Result<(Transaction<'l, DB>, &'l mut Guard, Open), Error> {
-    let (outer, returns_to_pool) = outer(lease).await?;
+    let open = prepare(lease, claims).await?;
     let (conn, guard) = lease.split();
-    let transaction = if outer == 0 {
-        guard.close = DB::CLOSES != Closes::Never;
-        let begin = sqlx::SqlSafeStr::into_sql_str(DB::BEGIN);
+    let begun = if open.outer == 0 {
+        let begin = sqlx::SqlSafeStr::into_sql_str(DB::begin_with(claims.isolation()));
         Transaction::begin(conn, Some(begin)).await
     } else {
         DB::nested(conn).await
-    }
-    .map_err(Error::at_begin)?;
-    guard.close = DB::CLOSES == Closes::UntilItEnds;
-    let open = Open {
-        outer,
-        depth: outer + 1,
-        returns_to_pool,
     };
+    // On an error the lease, when it is dropped, takes a limit back.
+    let transaction = begun.map_err(Error::at_begin)?;
+    guard.close = DB::CLOSES == Closes::UntilItEnds;
     Ok((transaction, guard, open))
 }
 
-async fn outer<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<(usize, bool), Error> {
+/// Looks where the connection stands, and bounds its waits.
+async fn prepare<DB: Backend>(
+    lease: &mut Lease<'_, DB>,
+    claims: Claims<'_>,
+) -> Result<Open, Error> {
     let conn = lease.connection();
     if backend::depth::<DB>(conn) > 0 {
         DB::settle(conn).await.map_err(Error::at_begin)?;
@@ -78,7 +85,20 @@ async fn outer<DB: Backend>(lease: &mut Lease<'_, DB>) -> Result<(usize, bool), 
     if is_dead || lease.joins && outer == 0 {
         return Err(Error::outer_transaction());
     }
-    Ok((outer, lease.returns_to_pool()))
+    if outer > 0 && DB::HAS_LEVELS && claims.isolation().is_some() {
+        return Err(Error::Isolation);
+    }
+    let returns_to_pool = lease.returns_to_pool();
+    let (conn, guard) = lease.split();
+    guard.close = outer == 0 && DB::CLOSES != Closes::Never;
+    guard.limit = DB::limit_wait(conn, claims.in_flight())
+        .await
+        .map_err(Error::at_begin)?;
+    Ok(Open {
+        outer,
+        depth: outer + 1,
+        returns_to_pool,
+    })
 }
 
 /// The claim, which is the first statement. If it is not fresh, the transaction is over.
@@ -86,24 +106,53 @@ pub(crate) async fn claim<DB: Backend>(
     conn: &mut DB::Connection,
     guard: &mut Guard,
     open: Open,
-    (consumer, key, persistent): (&str, &EncodedKey, bool),
-) -> Result<bool, Error> {
+    claims: Claims<'_>,
+    persistent: bool,
+) -> Result<Verdict, Error> {
     // A claim that is dropped while it waits for another worker's would keep its place in the pool until that wait is over.
     guard.close = DB::CLOSES != Closes::Never;
-    let fresh = DB::insert(conn, consumer, key.as_str(), persistent).await;
-    guard.close = DB::CLOSES == Closes::UntilItEnds;
-    match &fresh {
-        Ok(true) => {}
-        Err(error) if backend::fault(error) == Fault::Disconnected => {
+    let verdict = claims::decide::<DB>(conn, claims, persistent).await;
+    let is_lifted = lift_limit::<DB>(conn, guard).await;
+    guard.close = DB::CLOSES == Closes::UntilItEnds || !is_lifted;
+    match &verdict {
+        Ok(verdict) if verdict.is_fresh() => {}
+        Err(error) if error.is_disconnected() => {
             // Nothing can be asked of the connection any more. If it is borrowed and still works, it is not left in the transaction.
             while backend::depth::<DB>(conn) > open.outer && DB::CLOSES != Closes::Never {
                 backend::start_rollback::<DB>(conn);
             }
             *guard = Guard::CLOSE;
         }
-        Ok(false) | Err(_) => roll_back::<DB>(conn, guard, open).await,
+        Ok(_) | Err(_) => roll_back::<DB>(conn, guard, open).await,
     }
-    fresh.map_err(Error::at_claim)
+    verdict
+}
+
+/// Whether the session waits as it did before.
+async fn lift_limit<DB: Backend>(conn: &mut DB::Connection, guard: &mut Guard) -> bool {
+    let Some(limit) = guard.limit else {
+        return true;
+    };
+    let is_lifted = DB::lift_limit(conn, limit).await.is_ok();
+    guard.limit = None;
+    is_lifted
+}
+
+/// Stores the value of the delivery that holds these claims. On an error the delivery is to be rolled back.
+pub(crate) async fn store<DB: Backend>(
+    conn: &mut DB::Connection,
+    call: Call<'_>,
+    keys: &[&str],
+    value: &str,
+) -> Result<(), Error> {
+    let rows = DB::store(conn, call, keys, value)
+        .await
+        .map_err(Error::at_store)?;
+    // The claims are this transaction's own, as long as it is there.
+    if usize::try_from(rows) != Ok(keys.len()) {
+        return Err(Error::transaction_lost());
+    }
+    Ok(())
 }
 
 /// The seal, and COMMIT or RELEASE SAVEPOINT.

@@ -1,7 +1,7 @@
 use std::io::ErrorKind;
 
 use crate::backend::{self, Fault};
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, Step};
 
 /// Whether the same message may succeed when it is delivered again, for any error: yours, `anyhow`'s, a box. Looks through the chain
 /// of sources for an [`Error`], a [`sqlx::Error`], a database's own error or an I/O error of the network, and judges that one. An error with none of
@@ -30,27 +30,88 @@ use crate::error::{Cause, Error};
 /// [`PoolTimedOut`](sqlx::Error::PoolTimedOut), have none. An [`Error`] may be transparent.
 #[must_use]
 pub fn is_transient(error: &(dyn std::error::Error + 'static)) -> bool {
+    match origin(error) {
+        Origin::Delivery(error) => error.is_transient(),
+        Origin::Cause | Origin::Network => true,
+        Origin::Sqlx(error) => of_sqlx(error),
+        Origin::Database(error) => means_redelivery(backend::database_fault(error)),
+        Origin::Own => false,
+    }
+}
+
+/// Whether the unit lost against another transaction, by a serialization failure or a deadlock.
+pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
+    let fault = match origin(error) {
+        Origin::Delivery(Error::Database { source, .. }) | Origin::Sqlx(source) => {
+            backend::fault(source)
+        }
+        Origin::Database(error) => backend::database_fault(error),
+        _ => return false,
+    };
+    fault == Fault::Conflict
+}
+
+/// Whether the database cannot be reached or has no table of claims, so that other messages would fail too.
+pub(crate) fn is_out_of_reach(error: &(dyn std::error::Error + 'static)) -> bool {
+    let of_sqlx = |error: &sqlx::Error| {
+        matches!(error, sqlx::Error::PoolTimedOut) || backend::fault(error) == Fault::Disconnected
+    };
+    match origin(error) {
+        Origin::Delivery(Error::Database { step, source }) => {
+            *step == Step::Acquire || of_sqlx(source)
+        }
+        Origin::Delivery(error) => matches!(
+            error,
+            Error::CommitUnknown(_) | Error::Schema(_) | Error::NotTried
+        ),
+        Origin::Sqlx(error) => of_sqlx(error),
+        Origin::Database(error) => backend::database_fault(error) == Fault::Disconnected,
+        Origin::Network => true,
+        Origin::Cause | Origin::Own => false,
+    }
+}
+
+/// What an error's chain of sources comes from.
+enum Origin<'e> {
+    Delivery(&'e Error),
+    /// Of one of ours that `#[error(transparent)]` leaves out of the chain.
+    Cause,
+    Sqlx(&'e sqlx::Error),
+    /// What `#[error(transparent)]` leaves of a `sqlx::Error`.
+    Database(&'e dyn sqlx::error::DatabaseError),
+    /// An I/O error of the connection.
+    Network,
+    /// The handler's own.
+    Own,
+}
+
+fn origin<'e>(error: &'e (dyn std::error::Error + 'static)) -> Origin<'e> {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     // Ours first: as a `sqlx::Error` it stands wrapped in one that means something else.
-    if let Some(error) = chain().find_map(|error| error.downcast_ref::<Error>()) {
-        return error.is_transient();
+    if let Some(error) = chain().find_map(|error| error.downcast_ref()) {
+        return Origin::Delivery(error);
     }
-    // `#[error(transparent)]` passes our sources on and leaves us out of the chain.
     if chain().any(<dyn std::error::Error>::is::<Cause>) {
-        return true;
+        return Origin::Cause;
     }
-    if let Some(error) = chain().find_map(|error| error.downcast_ref::<sqlx::Error>()) {
-        return of_sqlx(error);
+    if let Some(error) = chain().find_map(|error| error.downcast_ref()) {
+        return Origin::Sqlx(error);
     }
-    // What `#[error(transparent)]` leaves of a `sqlx::Error`.
-    chain().any(|error| {
+    if let Some(error) =
+        chain().find_map(|error| error.downcast_ref::<Box<dyn sqlx::error::DatabaseError>>())
+    {
+        return Origin::Database(&**error);
+    }
+    let is_of_the_network = chain().any(|error| {
         error
             .downcast_ref::<std::io::Error>()
             .is_some_and(|error| is_of_the_network(error.kind()))
-            || error
-                .downcast_ref::<Box<dyn sqlx::error::DatabaseError>>()
-                .is_some_and(|error| means_redelivery(backend::database_fault(&**error)))
-    })
+    });
+    if is_of_the_network {
+        Origin::Network
+    } else {
+        Origin::Own
+    }
 }
 
 /// An I/O error may also say that the message holds no text, or names a missing file.
@@ -81,7 +142,11 @@ pub(crate) fn of_sqlx(error: &sqlx::Error) -> bool {
 fn means_redelivery(fault: Fault) -> bool {
     match fault {
         // Without its table every message would fail, and none is at fault.
-        Fault::Transient | Fault::LockTimeout | Fault::Disconnected | Fault::NoTable => true,
+        Fault::Conflict
+        | Fault::Transient
+        | Fault::LockTimeout
+        | Fault::Disconnected
+        | Fault::NoTable => true,
         Fault::DivisionByZero
         | Fault::NoTableOrTransaction
         | Fault::Aborted

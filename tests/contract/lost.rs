@@ -84,13 +84,13 @@ async fn deliver<'c>(
         Form::Claim => {
             let claim = async {
                 match idem::claim(source, "billing", message).await? {
-                    Claimed::Duplicate => Ok(Outcome::Duplicate),
                     Claimed::Fresh(mut claim) => {
                         effect(&mut claim, message).await?;
                         *did = commit_misdeed(&mut claim, misdeed).await?;
                         claim.commit().await?;
                         Ok(Outcome::Processed(7))
                     }
+                    _ => Ok(Outcome::Duplicate),
                 }
             };
             claim.await

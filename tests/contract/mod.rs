@@ -130,6 +130,7 @@ pub(crate) async fn deliver<'c>(
                     }
                 }
             }
+            Claimed::Replayed(_) | Claimed::Stale => unreachable!("not asked for"),
         },
     }
 }

@@ -65,7 +65,7 @@ async fn p1_a_deferred_constraint_fails_at_commit() {
     sqlx::raw_sql(tables).execute(&test.pool).await.unwrap();
     let error = references(&test.pool, "evt-1", 2).await.unwrap_err();
     assert!(
-        matches!(error, Fail::Delivery(Error::Database { .. })),
+        matches!(error, Fail::Delivery(Error::InFlight(_))),
         "{error:?}"
     );
     assert!(!error.is_transient());
@@ -89,7 +89,7 @@ async fn p9_waiting_is_bounded() {
         .await
         .unwrap_err();
     assert!(
-        matches!(error, Fail::Delivery(Error::Database { .. })),
+        matches!(error, Fail::Delivery(Error::InFlight(_))),
         "{error:?}"
     );
     assert!(error.is_transient());

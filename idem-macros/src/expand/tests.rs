@@ -12,9 +12,13 @@ use syn::{Attribute, File, Item};
 
 use super::idempotent;
 
+mod arguments;
+mod batches;
+mod combinations;
 mod faults;
 mod hygiene;
 mod odd;
+mod values;
 
 const SNAPSHOT: &str = include_str!("../../expansion.md");
 

@@ -1,0 +1,4 @@
+ALTER TABLE processed_messages ADD COLUMN version     bigint        NULL;
+ALTER TABLE processed_messages ADD COLUMN fingerprint varbinary(32) NULL;
+ALTER TABLE processed_messages ADD COLUMN result      mediumblob    NULL;
+ALTER TABLE processed_messages ADD COLUMN repeats     int unsigned  NULL;
