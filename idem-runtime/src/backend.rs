@@ -112,6 +112,10 @@ pub trait Dialect: Rows {
 }
 
 /// The session's own bound for waits, to be set again.
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "mysql", feature = "sqlite")),
+    allow(dead_code, reason = "each database uses some of it")
+)]
 #[derive(Debug, Clone, Copy)]
 pub struct Limit(pub(crate) i32);
 

@@ -1,3 +1,8 @@
+#[cfg(feature = "replay")]
+mod value;
+#[cfg(feature = "replay")]
+pub(crate) use value::Names;
+
 use std::ops::{Deref, DerefMut};
 
 use sqlx::Transaction;
@@ -5,13 +10,12 @@ use sqlx::Transaction;
 use crate::backend::{self, Backend};
 use crate::claims::{Claims, Verdict};
 use crate::error::Error;
-use crate::rows::Call;
 use crate::source::Lease;
 use crate::terms::Terms;
 use crate::trace::Span;
 use crate::transaction::{self, Open};
 use crate::value::StoredValue;
-use crate::{Delivery, InFlight, Key, Source};
+use crate::{Delivery, Key, Source};
 
 /// Claims a message without the attribute: begins a transaction and inserts the claim as its first statement.
 ///
@@ -81,8 +85,8 @@ where
             lease,
             open,
             span,
-            consumer: terms.consumer.to_owned(),
-            keys: terms.stored_keys().into_iter().map(str::to_owned).collect(),
+            #[cfg(feature = "replay")]
+            names: Names::new(terms.consumer, &terms.stored_keys()),
         }),
         Verdict::Duplicate => {
             span.end("duplicate");
@@ -137,9 +141,8 @@ pub struct Claim<'c, DB: Backend> {
     pub(crate) lease: Lease<'c, DB>,
     pub(crate) open: Open,
     pub(crate) span: Span,
-    pub(crate) consumer: String,
-    /// As they are stored.
-    pub(crate) keys: Vec<String>,
+    #[cfg(feature = "replay")]
+    pub(crate) names: Names,
 }
 
 impl<DB: Backend> Claim<'_, DB> {
@@ -166,40 +169,6 @@ impl<DB: Backend> Claim<'_, DB> {
             "failed"
         });
         result
-    }
-
-    /// As [`commit`](Claim::commit), and stores a value with the claim, for duplicates that ask for it: see
-    /// [`Delivery::replaying`](crate::Delivery::replaying). Costs one statement more.
-    ///
-    /// # Errors
-    ///
-    /// As there, and [`Error::InvalidValue`]; the claim is rolled back then.
-    #[cfg(feature = "replay")]
-    pub async fn commit_with<T: crate::Replay>(mut self, value: &T) -> Result<(), Error> {
-        let stored = match value.encode() {
-            Ok(json) => self.store(json).await,
-            Err(invalid) => Err(invalid.into()),
-        };
-        match stored {
-            Ok(()) => self.commit().await,
-            Err(error) => {
-                self.rollback().await;
-                Err(error)
-            }
-        }
-    }
-
-    #[cfg(feature = "replay")]
-    async fn store(&mut self, json: String) -> Result<(), Error> {
-        let keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
-        let persistent = self.lease.persistent;
-        let call = Call {
-            consumer: &self.consumer,
-            in_flight: InFlight::Wait,
-            persistent,
-        };
-        let storing = transaction::store::<DB>(self.lease.connection(), call, &keys, &json);
-        self.span.within(storing).await
     }
 
     /// Gives the claim up: the message counts as not processed, and its next delivery is fresh. If the connection fails here, it is

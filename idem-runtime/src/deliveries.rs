@@ -108,8 +108,8 @@ impl<'a> Deliveries<'a> {
                     lease,
                     open,
                     span,
-                    consumer: terms.consumer.to_owned(),
-                    keys: Vec::new(),
+                    #[cfg(feature = "replay")]
+                    names: claim::Names::new(terms.consumer, &[]),
                 };
                 Ok(ClaimedBatch::new(Some(claim), &fresh))
             }

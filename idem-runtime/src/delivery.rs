@@ -1,5 +1,6 @@
 use crate::backend::Backend;
 use crate::claim::{self, Claimed};
+#[cfg(feature = "fingerprint")]
 use crate::fingerprint::Digest;
 use crate::key::{EncodedKey, OptionalKey};
 use crate::once::{self, AsyncFunc};

@@ -1,3 +1,9 @@
+mod cause;
+mod step;
+
+pub use cause::Cause;
+pub use step::Step;
+
 use crate::backend::{self, Fault};
 use crate::transient;
 use crate::{InvalidConsumer, InvalidKey, InvalidValue, InvalidVersion};
@@ -119,59 +125,6 @@ pub enum Error {
         /// The fault.
         source: sqlx::Error,
     },
-}
-
-/// What the library was doing when the database failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Step {
-    /// Taking a connection from the pool.
-    Acquire,
-    /// Opening the transaction or the savepoint.
-    Begin,
-    /// Inserting the claim.
-    Claim,
-    /// Storing the handler's value for `replay`.
-    Store,
-    /// Sealing and committing.
-    Commit,
-    /// Creating or upgrading the table.
-    Migrate,
-}
-
-impl std::fmt::Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Step::Acquire => "could not take a connection from the pool",
-            Step::Begin => "could not begin the delivery's transaction",
-            Step::Claim => "could not claim the message",
-            Step::Store => "could not store the handler's value, and the delivery is rolled back",
-            Step::Commit => "could not commit the delivery's transaction, which is rolled back",
-            Step::Migrate => "could not create or upgrade the table `processed_messages`",
-        })
-    }
-}
-
-/// Why the table of claims or the transaction was not there, with the database's error if there was one.
-///
-/// It stands in the chain of sources for errors whose verdict differs from what the database's error alone would say, so that
-/// [`is_transient`](crate::is_transient) finds it also behind `#[error(transparent)]`.
-#[derive(Debug)]
-pub struct Cause(pub(crate) Option<sqlx::Error>);
-
-impl std::fmt::Display for Cause {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
-            Some(error) => error.fmt(f),
-            None => f.write_str("the connection is no longer in the transaction"),
-        }
-    }
-}
-
-impl std::error::Error for Cause {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.as_ref().map(|error| error as _)
-    }
 }
 
 impl Error {

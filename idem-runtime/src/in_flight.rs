@@ -32,6 +32,10 @@ impl InFlight {
         Self::Within(Duration::from_millis(milliseconds))
     }
 
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
+        allow(dead_code, reason = "a database asks for it")
+    )]
     /// The bound in milliseconds, if there is one: 0 to fail at once.
     pub(crate) fn milliseconds(self) -> Option<i32> {
         match self {

@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -138,48 +137,6 @@ impl EncodedKey {
     }
 }
 
-/// Why a value cannot be the key of a message. Always permanent: a redelivery brings the same key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InvalidKey {
-    /// The key, or a part of it, is empty: every message without an id would be a duplicate of the first one.
-    Empty {
-        /// Which part, counted from 1.
-        part: usize,
-    },
-    /// The stored form is longer than [`MAX_KEY_BYTES`].
-    TooLong {
-        /// Its length in bytes.
-        bytes: usize,
-    },
-    /// The key holds a NUL character, which PostgreSQL cannot store in text.
-    Nul {
-        /// Its byte offset within the part.
-        at: usize,
-    },
-}
-
-impl fmt::Display for InvalidKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty { part } => write!(
-                f,
-                "part {part} of the message's key is empty, and all messages without an id would count as one; send the message to the dead letters, or key on a field that is always there"
-            ),
-            Self::TooLong { bytes } => write!(
-                f,
-                "the message's key has {bytes} bytes and may have {MAX_KEY_BYTES}; it is never truncated or hashed, so key on a shorter field"
-            ),
-            Self::Nul { at } => write!(
-                f,
-                "the message's key holds a NUL character at byte {at}; if the id is binary, key on its bytes (`&[u8]`), which are stored in hexadecimal"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for InvalidKey {}
-
 /// The position of a record in Kafka, for producers that give no id of their own. Stable across redeliveries, but a record that the
 /// producer sent twice has two positions: prefer the producer's id wherever there is one.
 ///
@@ -312,7 +269,9 @@ tuples! {
     (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H)
 }
 
+mod invalid;
 mod optional;
+pub use invalid::InvalidKey;
 pub use optional::OptionalKey;
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What the attribute's expansion calls. Not for use by hand: it changes without notice.
 
+mod begin;
+mod finish;
 mod handler;
 mod run;
 
@@ -19,6 +21,7 @@ pub use crate::in_flight::InFlight;
 pub use crate::isolation::Isolation;
 pub use crate::outcome::{BatchOutcome, Outcome};
 pub use crate::source::Source;
+pub use begin::*;
 pub use handler::*;
 pub use run::*;
 

@@ -8,6 +8,10 @@ use crate::fingerprint;
 use crate::version::ClaimedVersion;
 
 /// What all statements of one delivery have in common.
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "mysql", feature = "sqlite")),
+    allow(dead_code, reason = "each database uses some of it")
+)]
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     pub(crate) consumer: &'a str,
@@ -17,6 +21,10 @@ pub struct Call<'a> {
 }
 
 /// A claim to insert.
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "mysql", feature = "sqlite")),
+    allow(dead_code, reason = "each database uses some of it")
+)]
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     pub(crate) key: &'a str,

@@ -38,7 +38,7 @@ pub(crate) async fn begin<DB: Backend>(
         DB::savepoint(conn).await
     };
     if let Err(error) = begun {
-        guard.close |= !lift_limit::<DB>(conn, guard).await;
+        guard.close |= lift_limit::<DB>(conn, guard).await.is_err();
         return Err(Error::at_begin(error));
     }
     guard.close = DB::CLOSES == Closes::UntilItEnds;
@@ -112,8 +112,13 @@ pub(crate) async fn claim<DB: Backend>(
     // A claim that is dropped while it waits for another worker's would keep its place in the pool until that wait is over.
     guard.close = DB::CLOSES != Closes::Never;
     let verdict = claims::decide::<DB>(conn, claims, persistent).await;
-    let is_lifted = lift_limit::<DB>(conn, guard).await;
-    guard.close = DB::CLOSES == Closes::UntilItEnds || !is_lifted;
+    let lifted = lift_limit::<DB>(conn, guard).await;
+    let is_lifted = lifted.is_ok();
+    let verdict = match (verdict, lifted) {
+        (Ok(_), Err(error)) => Err(Error::at_claim(error)),
+        (verdict, _) => verdict,
+    };
+    guard.close = DB::CLOSES == Closes::UntilItEnds;
     match &verdict {
         Ok(verdict) if verdict.is_fresh() => {}
         Err(error) if error.is_disconnected() => {
@@ -125,17 +130,20 @@ pub(crate) async fn claim<DB: Backend>(
         }
         Ok(_) | Err(_) => roll_back::<DB>(conn, guard, open).await,
     }
+    guard.close |= !is_lifted;
     verdict
 }
 
-/// Whether the session waits as it did before.
-async fn lift_limit<DB: Backend>(conn: &mut DB::Connection, guard: &mut Guard) -> bool {
-    let Some(limit) = guard.limit else {
-        return true;
-    };
-    let is_lifted = DB::lift_limit(conn, limit).await.is_ok();
-    guard.limit = None;
-    is_lifted
+/// The session waits as it did before. Until that is sure, the guard knows of it.
+async fn lift_limit<DB: Backend>(
+    conn: &mut DB::Connection,
+    guard: &mut Guard,
+) -> Result<(), sqlx::Error> {
+    if let Some(limit) = guard.limit {
+        DB::lift_limit(conn, limit).await?;
+        guard.limit = None;
+    }
+    Ok(())
 }
 
 /// Stores the value of the delivery that holds these claims. On an error the delivery is to be rolled back.

@@ -61,6 +61,10 @@ pub struct ClaimedVersion {
     pub(crate) gapless_from: Option<i64>,
 }
 
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "mysql", feature = "sqlite")),
+    allow(dead_code, reason = "each database uses some of it")
+)]
 impl ClaimedVersion {
     /// What a missing version counts as.
     pub(crate) fn floor(self) -> i64 {
