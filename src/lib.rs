@@ -7,5 +7,9 @@
 pub use idem_macros::idempotent;
 pub use idem_runtime::*;
 
+#[cfg(all(feature = "sqlite", feature = "replay", feature = "fingerprint"))]
+#[doc = include_str!("arguments.md")]
+pub mod arguments {}
+
 #[doc(hidden)]
 pub use idem_runtime::private as __private;

@@ -14,6 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
 
 use idem_tests::Fixture;
+use idem_tests::examples::{build, failed, succeeded, text};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Column as _, Executor as _, Postgres, SqlSafeStr as _, Statement as _};
 use tempfile::TempDir;
@@ -25,32 +26,6 @@ static EXISTING_CODE: LazyLock<PathBuf> =
     LazyLock::new(|| build(&["existing_code", "--features", "existing_code"]));
 
 static BY_HAND: LazyLock<PathBuf> = LazyLock::new(|| build(&["by_hand", "--features", "by_hand"]));
-
-/// The command that the example's documentation gives, from the root of the repository.
-fn build(example: &[&str]) -> PathBuf {
-    // This test is <target>/<profile>/deps/<name>.
-    let test = std::env::current_exe().unwrap();
-    let target = test.ancestors().nth(3).unwrap();
-    let output = Command::new(env!("CARGO"))
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap())
-        .args(["build", "--locked", "--example"])
-        .args(example)
-        .arg("--target-dir")
-        .arg(target)
-        // Neither may be needed to compile `query!`, and neither may get in its way.
-        .env_remove("SQLX_OFFLINE")
-        .env("DATABASE_URL", "postgres://nobody@127.0.0.1:1/nowhere")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    target
-        .join("debug/examples")
-        .join(format!("{}{}", example[0], std::env::consts::EXE_SUFFIX))
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
 
 /// Runs the quickstart in a directory of its own, which has to be as it was afterwards.
 fn quickstart(argument: Option<&str>, stdin: &str) -> Output {
@@ -76,21 +51,6 @@ fn quickstart(argument: Option<&str>, stdin: &str) -> Output {
     let left: Vec<_> = directory.path().read_dir().unwrap().collect();
     assert!(left.is_empty(), "left behind: {left:?}");
     output
-}
-
-fn succeeded(output: &Output) -> &str {
-    let stdout = text(&output.stdout);
-    assert!(output.status.success(), "{stdout}{}", text(&output.stderr));
-    assert_eq!(text(&output.stderr), "");
-    stdout
-}
-
-/// Exit code 1, and the message.
-fn failed(output: &Output) -> &str {
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    stderr.strip_prefix("error: ").unwrap().trim_end()
 }
 
 /// One line of the quickstart's table.

@@ -9,14 +9,12 @@
 )]
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::str::FromStr as _;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use idem_tests::examples::{PATIENCE, Process, build};
 use lapin::options::{
     BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
     QueueDeleteOptions,
@@ -28,7 +26,6 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
 const PAYMENTS: usize = 40;
 const ACCOUNTS: usize = 5;
-const PATIENCE: Duration = Duration::from_mins(1);
 /// Longer than the test: whatever is committed while this runs is not acknowledged.
 const NEVER_MS: u64 = 3_600_000;
 
@@ -45,9 +42,9 @@ async fn p2_p3_a_consumer_killed_between_commit_and_ack_has_each_effect_once() {
 
 async fn scenario(stage: Stage) {
     // The first start creates the tables and the queues, and Ctrl-C ends it.
-    let mut first = Consumer::start(&stage, "first", 16, 0);
+    let mut first = start(&stage, "first", 16, 0);
     first.wait_for("the subscription", waiting);
-    first.interrupt();
+    interrupt(&mut first);
 
     let mut db = stage.database().await;
     let accounts =
@@ -66,7 +63,7 @@ async fn scenario(stage: Stage) {
     let mut hit = BTreeSet::new();
     let mut duplicates = BTreeSet::new();
     for (round, prefetch) in [1, 1, 1, 1, 1, 8, 8].into_iter().enumerate() {
-        let mut consumer = Consumer::start(&stage, &format!("kill {round}"), prefetch, NEVER_MS);
+        let mut consumer = start(&stage, &format!("kill {round}"), prefetch, NEVER_MS);
         consumer.wait_for("a commit", |line| committed(line).is_some());
         let lines = consumer.kill();
 
@@ -88,13 +85,13 @@ async fn scenario(stage: Stage) {
     }
 
     // Two at once finish the work.
-    let mut last = ["last a", "last b"].map(|run| Consumer::start(&stage, run, 16, 0));
+    let mut last = ["last a", "last b"].map(|run| start(&stage, run, 16, 0));
     for consumer in &mut last {
         consumer.wait_for("the subscription", waiting);
     }
     wait_until_empty(&channel, &stage.name).await;
     for consumer in &mut last {
-        let lines = consumer.interrupt();
+        let lines = interrupt(consumer);
         processed.extend(ids(&lines, committed));
         duplicates.extend(ids(&lines, duplicate));
     }
@@ -317,7 +314,7 @@ impl Stage {
             name: format!("idem_rabbitmq_{}_{nanos}", std::process::id()),
             amqp: setting("IDEM_TEST_AMQP", "amqp://guest:guest@127.0.0.1:5672/%2f"),
             postgres: PgConnectOptions::from_str(&postgres).expect("IDEM_TEST_POSTGRES is no URL"),
-            example: build_example(),
+            example: build(&["rabbitmq", "--features", "rabbitmq"]),
         };
         // Both servers first, so that a missing one leaves nothing behind.
         stage
@@ -378,145 +375,20 @@ async fn connect(options: &PgConnectOptions) -> PgConnection {
     }
 }
 
-fn build_example() -> PathBuf {
-    // This test is <target>/<profile>/deps/<name>.
-    let test = std::env::current_exe().unwrap();
-    let target = test.ancestors().nth(3).unwrap();
-    let build = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--locked",
-            "-p",
-            "idem-examples",
-            "--example",
-            "rabbitmq",
-        ])
-        .args(["--features", "rabbitmq", "--target-dir"])
-        .arg(target)
-        .output()
-        .unwrap();
-    assert!(
-        build.status.success(),
-        "{}",
-        String::from_utf8_lossy(&build.stderr)
-    );
-    target.join("debug/examples/rabbitmq")
+fn start(stage: &Stage, run: &str, prefetch: u16, ack_delay_ms: u64) -> Process {
+    let database = stage.postgres.clone().database(&stage.name).to_url_lossy();
+    let mut command = Command::new(&stage.example);
+    command
+        .env("AMQP_URL", &stage.amqp)
+        .env("DATABASE_URL", database.as_str())
+        .env("QUEUE", &stage.name)
+        .env("PREFETCH", prefetch.to_string())
+        .env("ACK_DELAY_MS", ack_delay_ms.to_string());
+    Process::start(&mut command, run)
 }
 
-/// A running consumer process. Dropped, it is killed.
-struct Consumer {
-    process: Child,
-    output: Receiver<String>,
-    readers: Vec<JoinHandle<()>>,
-    lines: Vec<String>,
-}
-
-impl Consumer {
-    fn start(stage: &Stage, run: &str, prefetch: u16, ack_delay_ms: u64) -> Self {
-        let database = stage.postgres.clone().database(&stage.name).to_url_lossy();
-        let mut process = Command::new(&stage.example)
-            .env("AMQP_URL", &stage.amqp)
-            .env("DATABASE_URL", database.as_str())
-            .env("QUEUE", &stage.name)
-            .env("PREFETCH", prefetch.to_string())
-            .env("ACK_DELAY_MS", ack_delay_ms.to_string())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (sender, output) = mpsc::channel();
-        let stdout = process.stdout.take().unwrap();
-        let stderr = process.stderr.take().unwrap();
-        let readers = vec![
-            read(stdout, run.to_owned(), Some(sender)),
-            read(stderr, format!("{run}, stderr"), None),
-        ];
-        Self {
-            process,
-            output,
-            readers,
-            lines: Vec::new(),
-        }
-    }
-
-    fn wait_for(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let line = self.output.recv_timeout(left);
-            let line = line.unwrap_or_else(|error| panic!("waited for {what}: {error}"));
-            let found = wanted(&line);
-            self.lines.push(line);
-            if found {
-                return;
-            }
-        }
-    }
-
-    /// SIGKILL. Returns everything that the process has printed.
-    fn kill(&mut self) -> Vec<String> {
-        // This is SIGKILL on Unix, which no process can handle.
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        self.finish()
-    }
-
-    /// Ctrl-C, which has to end the process in good order. Returns everything that it has printed.
-    fn interrupt(&mut self) -> Vec<String> {
-        let pid = self.process.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
-        let deadline = Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.process.try_wait().unwrap() {
-                break status;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "Ctrl-C has not ended the consumer in {PATIENCE:?}"
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        assert!(status.success(), "after Ctrl-C: {status}");
-        self.finish()
-    }
-
-    fn finish(&mut self) -> Vec<String> {
-        for reader in self.readers.drain(..) {
-            reader.join().unwrap();
-        }
-        self.lines.extend(self.output.try_iter());
-        std::mem::take(&mut self.lines)
-    }
-}
-
-impl Drop for Consumer {
-    fn drop(&mut self) {
-        // Fails only if the process has ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// Reads to the end. Prints along, so that a failed test shows what the consumers said.
-fn read(
-    output: impl Read + Send + 'static,
-    run: String,
-    sender: Option<Sender<String>>,
-) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        for line in BufReader::new(output).lines() {
-            let line = line.unwrap();
-            println!("[{run}] {line}");
-            if let Some(sender) = &sender {
-                // Nobody listens any more once the test has failed.
-                let _ = sender.send(line);
-            }
-        }
-    })
+/// Ctrl-C, which has to end the process in good order. Returns everything that it has printed.
+fn interrupt(consumer: &mut Process) -> Vec<String> {
+    consumer.signal("INT");
+    consumer.wait()
 }

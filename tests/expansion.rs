@@ -24,6 +24,8 @@
     reason = "a test may fail; and rustc's unreachable_pub asks for the opposite"
 )]
 
+#[path = "expansion/arguments.rs"]
+mod arguments;
 #[path = "expansion/handlers.rs"]
 mod handlers;
 #[path = "expansion/shadowed.rs"]

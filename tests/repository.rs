@@ -102,7 +102,15 @@ fn every_example_is_run_and_named() {
     let targets = package(&packages, "idem-examples")["targets"]
         .as_array()
         .unwrap();
-    let tests = read("tests/examples.rs") + &read("tests/examples_rabbitmq.rs");
+    let tests: String = fs::read_dir(root().join("tests"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("examples") && name.ends_with(".rs")
+        })
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
     let documents = read("README.md") + &read("CHANGELOG.md");
     let examples: Vec<&str> = targets
         .iter()

@@ -15,7 +15,7 @@ mod reader;
 pub(crate) use each::Each;
 pub(crate) use in_flight::InFlight;
 pub(crate) use numbers::Retries;
-use reader::Reader;
+use reader::{Reader, next_argument};
 
 /// One row per argument: its name, how it is written, and what reads it.
 const ARGUMENTS: [Row; 14] = [
@@ -138,10 +138,11 @@ impl Args {
         self.written(name).is_some()
     }
 
-    /// The later one of two arguments, if both are there.
-    pub(crate) fn second_of(&self, pair: [&str; 2]) -> Option<&Ident> {
+    /// Two arguments in the order in which they are written, if both are, and where the second one is.
+    pub(crate) fn both(&self, pair: [&str; 2]) -> Option<(&'static str, &'static str, &Ident)> {
         let mut both = self.written.iter().filter(|(name, _)| pair.contains(name));
-        both.nth(1).map(|(_, at)| at)
+        let ((first, _), (second, at)) = (both.next()?, both.next()?);
+        Some((first, second, at))
     }
 
     fn parse_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<()> {
@@ -232,13 +233,17 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// After an argument, whatever is left of it was reported already.
+/// After an argument, whatever is left of it was reported already. Where the comma is missing, the next argument is read all the same.
 fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
-    while !input.is_empty() {
+    while !input.is_empty() && !starts_argument(input) {
         if input.parse::<Option<Token![,]>>()?.is_some() {
             return Ok(());
         }
         input.parse::<TokenTree>()?;
     }
     Ok(())
+}
+
+fn starts_argument(input: ParseStream<'_>) -> bool {
+    next_argument(input).is_some_and(|name| ARGUMENTS.iter().any(|row| name == row.name))
 }

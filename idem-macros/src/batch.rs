@@ -96,7 +96,7 @@ fn report_missing(each: &Each, handler: &Handler, errors: &mut Errors) {
     let parameters = handler.parameters.iter().map(String::as_str);
     let candidates: Vec<&str> = parameters.filter(|name| *name != "self").collect();
     let fault = if handler.transaction_name.as_ref() == Some(&name) {
-        format!("`{name}` is the transaction, and holds no messages")
+        "`each` names the transaction, which holds no messages".to_owned()
     } else {
         format!("`each` names `{name}`, which is no parameter of the handler")
     };
@@ -105,7 +105,10 @@ fn report_missing(each: &Each, handler: &Handler, errors: &mut Errors) {
         None if candidates.is_empty() => {
             "add the messages as a parameter, `events: Vec<Event>`".to_owned()
         }
-        None => format!("the handler has `{}`", candidates.join("` and `")),
+        None => format!(
+            "name the one that holds the messages, of `{}`",
+            candidates.join("`, `")
+        ),
     };
     errors.at(&each.messages, format!("{fault}; {hint}"));
 }

@@ -90,7 +90,10 @@ pub(crate) fn check(subject: &Subject, expression: &Expr, scope: &Scope, errors:
         );
         errors.at(
             path,
-            format!("{noun} names `{name}`, which is no parameter of the handler; {hint}"),
+            format!(
+                "{noun} names `{name}`, which is {}; {hint}",
+                scope.stranger()
+            ),
         );
     } else if !found.mentions && scope.is_batch() {
         errors.at(

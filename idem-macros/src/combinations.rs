@@ -43,10 +43,9 @@ const CONFLICTS: [(&str, &str, &str); 7] = [
 /// Reports what makes no sense together, on the later one of the two arguments.
 pub(crate) fn check(args: &Args, example: &str, errors: &mut Errors) {
     for (one, other, reason) in CONFLICTS {
-        if let Some(second) = args.second_of([one, other]) {
-            let first = if second == one { other } else { one };
+        if let Some((first, second, at)) = args.both([one, other]) {
             errors.at(
-                second,
+                at,
                 format!("`{second}` does not go together with `{first}`: {reason}"),
             );
         }

@@ -168,8 +168,9 @@ impl Delivery<'_> {
                 }
             },
         );
-        run_again.set_span(retries.span);
-        let repeat = quote_spanned!(retries.span=> loop);
+        let [start, end] = retries.spans;
+        run_again.set_span(end);
+        let repeat = quote_spanned!(start=> loop);
         quote! {
             let mut #again = #private::Retries::new(#number, #conflicts);
             #keep

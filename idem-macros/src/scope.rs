@@ -45,6 +45,15 @@ impl Scope {
         self.batch.is_some()
     }
 
+    /// What a name is that is none of these.
+    pub(crate) fn stranger(&self) -> &'static str {
+        if self.is_batch() {
+            "neither a name in `each` nor a parameter of the handler"
+        } else {
+            "no parameter of the handler"
+        }
+    }
+
     /// An expression to show in a message: over the first name, if there is one.
     pub(crate) fn example(&self, field: &str) -> String {
         let first = self.message.iter().find(|name| *name != "self");

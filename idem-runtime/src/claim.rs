@@ -127,8 +127,8 @@ pub enum Claimed<'c, DB: Backend> {
     Fresh(Claim<'c, DB>),
     /// An earlier delivery has committed it. Acknowledge.
     Duplicate,
-    /// An earlier delivery has committed it, and stored this value. Only for a [`Delivery`] that is
-    /// [`replaying`](Delivery::with_business_key). Acknowledge.
+    /// An earlier delivery has committed it, and stored this value. Only for a [`Delivery`] that asks for it (`Delivery::replaying`).
+    /// Acknowledge.
     Replayed(StoredValue),
     /// A newer version was applied. Only for a [`Delivery`] with a [`version`](Delivery::version). Acknowledge.
     Stale,

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// | resolution | 1 ms | whole seconds, rounded up; on MySQL (not MariaDB) at least one | 1 ms |
 /// | what is waited for | this message | this message | any writer, since there is one at a time |
 ///
-/// Nothing is left set: the handler's own statements wait as long as the session says.
+/// Any other lock that the claim's statement would wait for counts as well; that is rare, and the error as transient. In a batch the bound is for
+/// each of its messages. Nothing is left set: the handler's own statements wait as long as the session says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum InFlight {
     /// Waits as long as the session allows: its `lock_timeout` on PostgreSQL, or ten seconds where it sets none;

@@ -1,17 +1,20 @@
 //! The promises P1 to P11, written once and run on each database. A test's name begins with the promise it proves.
 
+pub(crate) mod batch;
+mod batch_race;
+pub(crate) mod by_hand;
 mod cancel;
 mod deliver;
 mod keys;
-
 mod lost;
 mod nested;
+mod one_by_one;
 pub(crate) mod race;
 mod schema;
 
-pub(crate) use idem::{Claimed, Outcome, idempotent};
+pub(crate) use idem::{Claimed, Delivery, Error, Outcome, idempotent};
 use idem_tests::Fixture;
-pub(crate) use sqlx::{Pool, Transaction};
+pub(crate) use sqlx::{AssertSqlSafe, Pool, Transaction};
 
 pub(crate) use crate::db::{self, Conn, Db};
 
@@ -58,6 +61,22 @@ pub(crate) async fn effect(conn: &mut Conn, message: &str) -> Result<(), sqlx::E
         .execute(conn)
         .await
         .map(drop)
+}
+
+/// Runs statements without parameters, whose placeholders are each database's own.
+pub(crate) async fn run(conn: &mut Conn, sql: impl Into<String>) -> Result<(), sqlx::Error> {
+    sqlx::raw_sql(AssertSqlSafe(sql.into()))
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
+/// The one number that a query without parameters finds.
+pub(crate) async fn number(conn: &mut Conn, sql: impl Into<String>) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(AssertSqlSafe(sql.into()))
+        .persistent(false)
+        .fetch_one(conn)
+        .await
 }
 
 #[idempotent(key = "message", consumer = "billing")]
@@ -185,13 +204,17 @@ impl Test {
 
     /// How many claims there are, as another connection sees it.
     pub(crate) async fn claims(&self) -> i64 {
+        self.number(db::CLAIMS).await
+    }
+
+    /// What another connection sees.
+    pub(crate) async fn number(&self, sql: impl Into<String>) -> i64 {
         let other = self.fixture.pool(1).await;
-        let count = sqlx::query_scalar(db::CLAIMS)
-            .fetch_one(&other)
-            .await
-            .expect("a count");
+        let mut conn = other.acquire().await.expect("a connection");
+        let found = number(&mut conn, sql).await.expect("a number");
+        drop(conn);
         other.close().await;
-        count
+        found
     }
 
     /// The claim and the effect are both there or both absent.

@@ -55,6 +55,55 @@ async fn shadowed(
     ::core::result::Result::Ok(key + slot + delivery + span + result + outcome)
 }
 
+#[::idem::idempotent(
+    key = "(key, slot, delivery)",
+    consumer = "shadowed_again",
+    replay,
+    retries = 1,
+    fingerprint = "(codec, message)",
+    in_flight = "fail",
+    pool = "pool",
+    isolation = "serializable"
+)]
+async fn again(
+    source: &mut SqliteConnection,
+    pool: &::sqlx::SqlitePool,
+    Event {
+        key,
+        slot,
+        delivery,
+    }: &Event,
+    codec: u32,
+    message: u32,
+    retries: u32,
+) -> ::core::result::Result<u32, sqlx::Error> {
+    sqlx::query("INSERT INTO effects VALUES (1)")
+        .execute(source)
+        .await?;
+    let _ = pool.size();
+    ::core::result::Result::Ok(key + slot + delivery + codec + message + retries)
+}
+
+#[::idem::idempotent(
+    key = "(failed.key, failed.slot)",
+    consumer = "shadowed_each",
+    each = "failed in messages",
+    fingerprint = "failed.delivery",
+    in_flight = "wait"
+)]
+async fn each(
+    source: &mut SqliteConnection,
+    messages: Vec<Event>,
+    span: u32,
+    delivery: u32,
+) -> ::core::result::Result<usize, sqlx::Error> {
+    sqlx::query("INSERT INTO effects VALUES (?)")
+        .bind(span + delivery)
+        .execute(source)
+        .await?;
+    ::core::result::Result::Ok(messages.len())
+}
+
 #[tokio::test]
 async fn shadowed_names_do_not_matter() {
     let _ = (
@@ -70,4 +119,13 @@ async fn shadowed_names_do_not_matter() {
     };
     let outcome = shadowed(&pool, event, 4, 5, 6).await.expect("no fault");
     assert_eq!(outcome, ::idem::Outcome::Processed(21));
+    let event = Event {
+        key: 1,
+        slot: 2,
+        delivery: 3,
+    };
+    let outcome = again(&pool, &event, 4, 5, 6).await.expect("no fault");
+    assert_eq!(outcome, ::idem::Outcome::Processed(21));
+    let outcome = each(&pool, vec![event], 4, 5).await.expect("no fault");
+    assert_eq!(outcome.fresh, [0]);
 }

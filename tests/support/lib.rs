@@ -8,9 +8,12 @@
 )]
 
 mod cancel;
+pub mod examples;
 mod fixture;
 mod proxy;
+mod shuffle;
 
 pub use cancel::{cancelled_after, poll_times};
 pub use fixture::{Fixture, Server};
 pub use proxy::{Proxy, Wire};
+pub use shuffle::shuffled;

@@ -20,10 +20,9 @@ const WORDS: [&str; 2] = ["wait", "fail"];
 const LONGEST: Duration = Duration::from_hours(1);
 
 pub(super) fn read(it: &mut Reader<'_, '_>) -> Option<InFlight> {
-    let value = it.string(
-        "what to do about a message in flight stands in quotes",
-        |value| format!("in_flight = \"{}\"", quoted(value)),
-    )?;
+    let value = it.string("the value of `in_flight` stands in quotes", |value| {
+        format!("in_flight = \"{}\"", quoted(value))
+    })?;
     let written = value.value();
     let fault = match written.as_str() {
         "wait" => return Some(InFlight::Wait),

@@ -13,7 +13,7 @@ const LEVELS: [(&str, &str); 4] = [
 ];
 
 pub(super) fn read(it: &mut Reader<'_, '_>) -> Option<Ident> {
-    let level = it.string("the isolation level stands in quotes", |value| {
+    let level = it.string("the value of `isolation` stands in quotes", |value| {
         let name = text(value).to_lowercase();
         let name = name.rsplit("::").next().unwrap_or_default();
         let meant = nearest(name, LEVELS.map(|(sql, _)| sql));

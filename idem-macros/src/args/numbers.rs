@@ -6,8 +6,8 @@ use super::reader::Reader;
 /// `retries = 3`
 pub(crate) struct Retries {
     pub(crate) number: Literal,
-    /// Where it is written.
-    pub(crate) span: Span,
+    /// Where the argument starts and ends.
+    pub(crate) spans: [Span; 2],
 }
 
 /// Each one holds the message back.
@@ -35,11 +35,11 @@ pub(super) fn retries(it: &mut Reader<'_, '_>) -> Option<Retries> {
             literal.set_span(number.span());
             return Some(Retries {
                 number: literal,
-                span: number.span(),
+                spans: [it.name().span(), number.span()],
             });
         }
         _ => format!(
-            "every retry holds the message and a connection back; write `retries = {MOST_RETRIES}` or less, and let the broker redeliver after that"
+            "every retry holds a connection and keeps the messages behind it waiting; write `retries = {MOST_RETRIES}` or less, and let the broker redeliver after that"
         ),
     };
     it.fault(number, fault);

@@ -1,6 +1,7 @@
 use std::fmt::Display;
 
 use proc_macro2::TokenTree;
+use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{Parse, ParseStream};
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Token};
@@ -64,7 +65,9 @@ impl<'a, 'p> Reader<'a, 'p> {
         self.equals()?;
         let ahead = self.input.fork();
         let parsed = match ahead.parse::<LitStr>() {
-            Ok(text) if ahead.is_empty() || ahead.peek(Token![,]) => {
+            Ok(text)
+                if ahead.is_empty() || ahead.peek(Token![,]) || ahead.peek(Ident::peek_any) =>
+            {
                 self.input.advance_to(&ahead);
                 if text.value().trim().is_empty() {
                     let (name, form) = (self.name, self.form);
@@ -141,10 +144,13 @@ impl<'a, 'p> Reader<'a, 'p> {
         if self.is_at_end() {
             return Some(value);
         }
+        if let Some(next) = next_argument(self.input) {
+            let text = format!("a comma is missing before `{next}`");
+            self.errors.at(next, text);
+            return Some(value);
+        }
         let rest: TokenTree = self.input.parse().ok()?;
-        let text = format!(
-            "the value of `{name}` ends before this; put a comma between two arguments, or write `{form}`"
-        );
+        let text = format!("the value of `{name}` ends before this; write `{form}`");
         self.errors.at(rest, text);
         None
     }
@@ -152,4 +158,11 @@ impl<'a, 'p> Reader<'a, 'p> {
     pub(super) fn fault(&mut self, at: impl quote::ToTokens, text: impl Display) {
         self.errors.at(at, text);
     }
+}
+
+/// The name of an argument, if one comes next that has a value.
+pub(super) fn next_argument(input: ParseStream<'_>) -> Option<Ident> {
+    let ahead = input.fork();
+    let name = ahead.call(Ident::parse_any).ok()?;
+    (ahead.peek(Token![=]) && !ahead.peek(Token![==])).then_some(name)
 }

@@ -7,7 +7,8 @@ use super::door::Door;
 use crate::types;
 
 /// The body as an async block, which starts by telling the type checker what it returns. An async closure could say it in its signature,
-/// but then a wrong `Ok(..)` is reported as a mismatch of two async blocks. A body that may run again only borrows the parameters.
+/// but then a wrong `Ok(..)` is reported as a mismatch of two async blocks. A body that may run again
+/// only borrows the parameters.
 pub(super) fn body(block: &Block, result: &Type, runs_again: bool, door: &Door) -> TokenStream {
     let private = door.path();
     let items = block
@@ -28,8 +29,12 @@ pub(super) fn body(block: &Block, result: &Type, runs_again: bool, door: &Door) 
         },
     );
     body.set_span(block.brace_token.span.join());
-    let capture = (!runs_again).then(|| quote!(move));
-    quote!(async #capture #body)
+    if runs_again {
+        // Here the type checker shows what a second run would miss.
+        let start = block.brace_token.span.open();
+        return quote_spanned!(start=> async #body);
+    }
+    quote!(async move #body)
 }
 
 /// A call that is about the error type, as in `failed::<E>()`, spanned so that the complaint about the bound of `E` is shown on `E`.

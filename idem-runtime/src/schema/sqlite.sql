@@ -2,8 +2,8 @@ CREATE TABLE IF NOT EXISTS processed_messages (
   consumer     text NOT NULL,
   message_id   text NOT NULL,
   processed_at text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
-  version      integer,
-  fingerprint  blob,
-  result       text,
+  version      integer, -- of `version`
+  fingerprint  blob,    -- of `fingerprint`
+  result       text,    -- of `replay`
   PRIMARY KEY (consumer, message_id)
 ) WITHOUT ROWID;

@@ -21,11 +21,11 @@ fn each() {
         ),
         (
             "each = event in x, key = event.id",
-            "the handler has `events` and `tenant`",
+            "name the one that holds the messages, of `events`, `tenant`",
         ),
         (
             "each = event in tx, key = event.id",
-            "`tx` is the transaction",
+            "names the transaction",
         ),
         (
             "each = event in self, key = event.id",

@@ -1,0 +1,29 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct Event {
+    id: String,
+    tenant: u32,
+    version: i64,
+    amount: i64,
+}
+
+#[idempotent(key = "event.id", consumer = "billing", business_key = "\"charge\"")]
+async fn business_key(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+#[idempotent(key = "event.id", consumer = "billing", fingerprint = "(1, 2)")]
+async fn fingerprint(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+#[idempotent(key = "event.id", consumer = "billing", version = 3)]
+async fn version(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+fn main() {}

@@ -1,0 +1,23 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct Event {
+    id: String,
+    tenant: u32,
+    version: i64,
+    amount: i64,
+}
+
+#[idempotent(key = "event.id", consumer = "billing", version = "event.version", gapless = "0")]
+async fn quoted(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+#[idempotent(key = "event.id", consumer = "billing", version = "event.version", gapless = event.first)]
+async fn expression(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+fn main() {}

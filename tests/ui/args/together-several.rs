@@ -1,0 +1,17 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct Event {
+    id: String,
+    tenant: u32,
+    version: i64,
+    amount: i64,
+}
+
+#[idempotent(key = "event.id", consumer = "billing", each = "event in events", replay, retries = 3, versoin = "event.version", gapless)]
+async fn several(tx: &mut PgConnection, tenant: u32, events: Vec<Event>) -> Result<i64, sqlx::Error> {
+    let _ = (tx, tenant, events);
+    Ok(1)
+}
+
+fn main() {}

@@ -1,0 +1,23 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct Event {
+    id: String,
+    tenant: u32,
+    version: i64,
+    amount: i64,
+}
+
+#[idempotent(key = event.id event.amount, consumer = "billing")]
+async fn unquoted(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+#[idempotent(key = "event.id" consumer = "billing")]
+async fn comma_forgotten(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+fn main() {}

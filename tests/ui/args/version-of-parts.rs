@@ -1,0 +1,17 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct Event {
+    id: String,
+    tenant: u32,
+    version: i64,
+    amount: i64,
+}
+
+#[idempotent(key = "event.id", consumer = "billing", version = "(event.version, event.amount)")]
+async fn version(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+fn main() {}

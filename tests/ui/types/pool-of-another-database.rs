@@ -1,0 +1,20 @@
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct Event {
+    id: String,
+    amount: f64,
+    version: String,
+    source: Option<String>,
+    tags: Tags,
+}
+
+struct Tags(Vec<String>);
+
+#[idempotent(key = "event.id", consumer = "billing", pool = "pool")]
+async fn add(tx: &mut PgConnection, pool: &sqlx::MySqlPool, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, pool, event);
+    Ok(1)
+}
+
+fn main() {}
