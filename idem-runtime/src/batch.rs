@@ -1,3 +1,4 @@
+use crate::error::Cause;
 use crate::retry::AsError;
 use crate::transient::is_out_of_reach;
 use crate::{BatchOutcome, Error, Outcome};
@@ -79,7 +80,7 @@ fn settled<T, E>(messages: usize, outcome: &BatchOutcome<T>) -> Vec<Result<Outco
 
 /// The error for the first message, and the rest not tried.
 fn stopped<E: From<Error>>(messages: usize, error: E) -> Vec<Result<Outcome<()>, E>> {
-    let rest = (1..messages).map(|_| Err(Error::NotTried.into()));
+    let rest = (1..messages).map(|_| Err(Error::NotTried(Cause::out_of_reach()).into()));
     std::iter::once(Err(error))
         .chain(rest)
         .take(messages)

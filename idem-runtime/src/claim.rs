@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use sqlx::Transaction;
 
 use crate::backend::{self, Backend};
-use crate::claims::{Claims, Verdict};
+use crate::claims::{Claims, Earlier, Verdict};
 use crate::error::Error;
 use crate::source::Lease;
 use crate::terms::Terms;
@@ -88,17 +88,15 @@ where
             #[cfg(feature = "replay")]
             names: Names::new(terms.consumer, &terms.stored_keys()),
         }),
-        Verdict::Duplicate => {
-            span.end("duplicate");
-            Claimed::Duplicate
-        }
-        Verdict::Replayed(value) => {
-            span.end("replayed");
-            Claimed::Replayed(StoredValue(value))
-        }
-        Verdict::Stale => {
-            span.end("stale");
-            Claimed::Stale
+        ended => {
+            span.end(ended.name());
+            match ended {
+                Verdict::Duplicate(Earlier {
+                    value: Some(value), ..
+                }) => Claimed::Replayed(StoredValue(value)),
+                Verdict::Stale => Claimed::Stale,
+                _ => Claimed::Duplicate,
+            }
         }
     })
 }

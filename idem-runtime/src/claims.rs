@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::backend::Backend;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::fingerprint::Digest;
 use crate::rows::{Call, Row, Stored};
 use crate::terms::{BatchTerms, Terms};
@@ -27,10 +27,18 @@ pub(crate) enum Verdict {
     Fresh,
     /// Of a batch, whether each message is fresh.
     FreshOf(Vec<bool>),
-    Duplicate,
-    /// A duplicate, with the value that is stored.
-    Replayed(String),
+    Duplicate(Earlier),
     Stale,
+}
+
+/// What a duplicate has found.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// The value that is stored, if it was asked for.
+    pub(crate) value: Option<String>,
+    /// Whether the action was claimed under another message's key, so that this message's own key is new. It is kept: the action is
+    /// done for this message too, and its redeliveries are recognised also when the business key is no longer there.
+    pub(crate) is_kept: bool,
 }
 
 impl Verdict {
@@ -39,16 +47,21 @@ impl Verdict {
         match self {
             Verdict::Fresh => true,
             Verdict::FreshOf(messages) => messages.contains(&true),
-            Verdict::Duplicate | Verdict::Replayed(_) | Verdict::Stale => false,
+            Verdict::Duplicate(_) | Verdict::Stale => false,
         }
+    }
+
+    /// Whether the transaction holds something to commit although there is no body to run.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self, Verdict::Duplicate(Earlier { is_kept: true, .. }))
     }
 
     /// For the delivery's span, when that is over.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Verdict::Fresh => "processed",
-            Verdict::FreshOf(_) | Verdict::Duplicate => "duplicate",
-            Verdict::Replayed(_) => "replayed",
+            Verdict::Duplicate(Earlier { value: Some(_), .. }) => "replayed",
+            Verdict::FreshOf(_) | Verdict::Duplicate(_) => "duplicate",
             Verdict::Stale => "stale",
         }
     }
@@ -131,27 +144,32 @@ async fn of_message<DB: Backend>(
 ) -> Result<Verdict, Error> {
     let keys = terms.stored_keys();
     let fingerprint = terms.fingerprint.as_ref();
-    let fresh = if let ([key], None) = (keys.as_slice(), fingerprint) {
-        DB::insert(conn, call, key).await
+    let new = if let ([key], None) = (keys.as_slice(), fingerprint) {
+        DB::insert(conn, call, key).await.map(|new| vec![new])
     } else {
         let rows: Vec<Row<'_>> = keys.iter().map(|key| row(key, fingerprint)).collect();
-        let fresh = DB::insert_many(conn, call, &rows).await;
-        fresh.map(|fresh| fresh.into_iter().all(|fresh| fresh))
+        DB::insert_many(conn, call, &rows).await
     };
-    if fresh.map_err(Error::at_claim)? {
+    let new = new.map_err(Error::at_claim)?;
+    if new.iter().all(|new| *new) {
         return Ok(Verdict::Fresh);
     }
-    if fingerprint.is_none() && !replays {
-        return Ok(Verdict::Duplicate);
+    let mut earlier = Earlier {
+        value: None,
+        is_kept: keys
+            .iter()
+            .zip(new)
+            .any(|(key, new)| new && terms.key.as_ref().is_some_and(|own| own.as_str() == *key)),
+    };
+    if fingerprint.is_some() || replays {
+        // Claims of this delivery's own may be among them, which are equal and have no value yet.
+        let stored = read::<DB>(conn, call, &keys).await?;
+        compare(&stored, fingerprint)?;
+        if replays {
+            earlier.value = stored.into_iter().find_map(|claim| claim.result);
+        }
     }
-    // Claims of this delivery's own may be among them, which are equal and have no value yet.
-    let earlier = read::<DB>(conn, call, &keys).await?;
-    compare(&earlier, fingerprint)?;
-    let value = earlier.into_iter().find_map(|claim| claim.result);
-    Ok(match value.filter(|_| replays) {
-        Some(value) => Verdict::Replayed(value),
-        None => Verdict::Duplicate,
-    })
+    Ok(Verdict::Duplicate(earlier))
 }
 
 async fn of_version<DB: Backend>(
@@ -167,11 +185,12 @@ async fn of_version<DB: Backend>(
     let stored = read::<DB>(conn, call, &[key]).await?;
     let stored = stored.first().and_then(|claim| claim.version);
     match stored {
-        Some(stored) if stored == version.number => Ok(Verdict::Duplicate),
+        Some(stored) if stored == version.number => Ok(Verdict::Duplicate(Earlier::default())),
         Some(stored) if stored > version.number => Ok(Verdict::Stale),
         applied => Err(Error::OutOfTurn {
             version: version.number,
             applied,
+            cause: Cause::of_order(),
         }),
     }
 }

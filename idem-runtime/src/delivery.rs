@@ -47,7 +47,8 @@ impl<'a> Delivery<'a> {
 
     /// Of a message that asks for an action, which other messages may ask for too: a duplicate if either the message's key or the
     /// action's was claimed before by this consumer. Both are claimed in one statement. They live in separate spaces: a message
-    /// whose id equals some business key is no match.
+    /// whose id equals some business key is no match. The key of a duplicate by its business key is kept, for its own redeliveries; the
+    /// business key of a duplicate by its key is not, since that action was not done.
     ///
     /// The message's key may be an `Option`, for producers that give no id: without one, the business key decides alone.
     ///

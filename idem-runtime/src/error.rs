@@ -54,6 +54,9 @@ pub enum Error {
         version: i64,
         /// The last that was applied to its key, if any.
         applied: Option<i64>,
+        /// For the chain of sources.
+        #[source]
+        cause: Cause,
     },
 
     /// A delivery that asks for an isolation level was to join a transaction, whose level is settled. Permanent.
@@ -66,7 +69,7 @@ pub enum Error {
     #[error(
         "not tried, since the database was out of reach for a message before this one; let the broker redeliver it"
     )]
-    NotTried,
+    NotTried(#[source] Cause),
 
     /// The table of claims is missing, lacks a column, or (on PostgreSQL and SQLite) has another key than `(consumer, message_id)`, with
     /// which it would merge or repeat messages. Transient: no message is at fault, and the redelivery succeeds once the table is right.
@@ -144,7 +147,7 @@ impl Error {
             | Error::Isolation
             | Error::Aborted(_) => false,
             Error::OutOfTurn { .. }
-            | Error::NotTried
+            | Error::NotTried(_)
             | Error::Schema(_)
             | Error::InFlight(_)
             | Error::TransactionLost(_)
@@ -165,7 +168,7 @@ impl Error {
     }
 
     pub(crate) fn transaction_lost() -> Error {
-        Error::TransactionLost(Cause(None))
+        Error::TransactionLost(Cause::no_transaction())
     }
 
     pub(crate) fn database(step: Step) -> impl FnOnce(sqlx::Error) -> Error {
@@ -173,13 +176,13 @@ impl Error {
     }
 
     pub(crate) fn outer_transaction() -> Error {
-        Error::OuterTransaction(Cause(None))
+        Error::OuterTransaction(Cause::no_transaction())
     }
 
     pub(crate) fn at_begin(error: sqlx::Error) -> Error {
         match backend::fault(&error) {
             // A savepoint was asked for.
-            Fault::Aborted => Error::OuterTransaction(Cause(Some(error))),
+            Fault::Aborted => Error::OuterTransaction(error.into()),
             // SQLite waits for its one writer here.
             Fault::LockTimeout => Error::InFlight(error),
             _ => Error::database(Step::Begin)(error),
@@ -188,7 +191,7 @@ impl Error {
 
     pub(crate) fn at_claim(error: sqlx::Error) -> Error {
         match backend::fault(&error) {
-            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(Cause(Some(error))),
+            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(error.into()),
             Fault::LockTimeout => Error::InFlight(error),
             _ => Error::database(Step::Claim)(error),
         }
@@ -198,7 +201,7 @@ impl Error {
     pub(crate) fn at_store(error: sqlx::Error) -> Error {
         match backend::fault(&error) {
             Fault::Aborted => Error::Aborted(error),
-            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(Cause(Some(error))),
+            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(error.into()),
             _ => Error::database(Step::Store)(error),
         }
     }
@@ -206,7 +209,7 @@ impl Error {
     /// An error of the COMMIT of a transaction that is not a delivery's.
     pub(crate) fn at_outer_commit(error: sqlx::Error) -> Error {
         match Error::at_commit(error) {
-            Error::Aborted(error) => Error::OuterTransaction(Cause(Some(error))),
+            Error::Aborted(error) => Error::OuterTransaction(error.into()),
             Error::TransactionLost(cause) => Error::OuterTransaction(cause),
             other => other,
         }
@@ -217,7 +220,7 @@ impl Error {
         match backend::fault(&error) {
             Fault::Aborted => Error::Aborted(error),
             Fault::NoTableOrTransaction | Fault::NoTransaction | Fault::DivisionByZero => {
-                Error::TransactionLost(Cause(Some(error)))
+                Error::TransactionLost(error.into())
             }
             Fault::Disconnected => Error::CommitUnknown(error),
             _ => Error::database(Step::Commit)(error),

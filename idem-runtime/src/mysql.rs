@@ -1,3 +1,4 @@
+mod answer;
 mod rows;
 
 use sqlx::mysql::MySqlDatabaseError;
@@ -8,7 +9,7 @@ use crate::forgotten::ForgottenWhenDropped;
 use crate::schema::sql;
 use crate::{InFlight, Isolation};
 
-use rows::{next_number, out_of_step};
+use answer::{next_number, out_of_step};
 
 /// Gone with the transaction that it was set in, whatever ended it: a deadlock, DDL, a COMMIT of the handler's.
 const SEAL: &str = "RELEASE SAVEPOINT idem_seal";

@@ -128,6 +128,7 @@ pub(crate) async fn claim<DB: Backend>(
             }
             *guard = Guard::CLOSE;
         }
+        Ok(verdict) if verdict.is_kept() => commit::<DB>(conn, guard, open).await?,
         Ok(_) | Err(_) => roll_back::<DB>(conn, guard, open).await,
     }
     guard.close |= !is_lifted;

@@ -62,7 +62,7 @@ pub(crate) fn is_out_of_reach(error: &(dyn std::error::Error + 'static)) -> bool
         }
         Origin::Delivery(error) => matches!(
             error,
-            Error::CommitUnknown(_) | Error::Schema(_) | Error::NotTried
+            Error::CommitUnknown(_) | Error::Schema(_) | Error::NotTried(_)
         ),
         Origin::Sqlx(error) => of_sqlx(error),
         Origin::Database(error) => backend::database_fault(error) == Fault::Disconnected,
@@ -180,7 +180,10 @@ mod tests {
         assert!(!is_transient(&Mine::NoAccount));
         assert!(is_transient(&Transparent(lost())));
         assert!(!is_transient(&Transparent(empty())));
-        let missing = Error::Schema(Cause(Some(sqlx::Error::RowNotFound)));
+        assert!(is_transient(&Transparent(Error::NotTried(
+            Cause::out_of_reach()
+        ))));
+        let missing = Error::Schema(sqlx::Error::RowNotFound.into());
         assert!(is_transient(&Transparent(missing)));
         assert!(is_transient(&sqlx::Error::from(lost())));
         assert!(!is_transient(&sqlx::Error::from(empty())));

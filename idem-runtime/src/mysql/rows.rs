@@ -1,14 +1,17 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashSet;
 
-use sqlx::mysql::MySqlQueryResult;
 use sqlx::{MySql, MySqlConnection, QueryBuilder, Row as _};
 
+use super::answer::{affects_rows, answered, is_first, next_number};
 use crate::backend::BoxFuture;
 use crate::rows::{Call, Row, Rows, Stored};
 use crate::version::ClaimedVersion;
 
 /// A statement takes 65,535 parameters, whose number has 16 bits in the protocol.
 const ROWS_OF_A_STATEMENT: usize = 10_000;
+
+/// Each key of a question is a SELECT of its own to the server's parser.
+const KEYS_OF_A_QUESTION: usize = 500;
 
 /// Both ways the answer carries a number of this delivery's as its "last insert id": the first if the claim is new, the second if it was
 /// there. The count of rows would not tell, since sqlx asks the server to count rows that are found. A number that is neither says
@@ -44,6 +47,8 @@ const UPDATE_VERSION: &str = concat!(
     may_follow!(),
     " AND LAST_INSERT_ID(?) > 0"
 );
+
+const STORE: &str = "UPDATE processed_messages SET result = ? WHERE consumer = ? AND message_id = ? AND LAST_INSERT_ID(?) > 0";
 
 impl Rows for MySql {
     fn insert<'a>(
@@ -128,7 +133,8 @@ impl Rows for MySql {
         })
     }
 
-    /// A locking read, which sees what is committed also where the transaction has an older snapshot.
+    /// A locking read, which sees what is committed also where the transaction has an older snapshot. It locks nothing but the claims it
+    /// asks for.
     fn read<'a>(
         conn: &'a mut MySqlConnection,
         call: Call<'a>,
@@ -136,16 +142,10 @@ impl Rows for MySql {
     ) -> BoxFuture<'a, Result<Vec<Stored>, sqlx::Error>> {
         Box::pin(async move {
             let mut found = Vec::new();
-            for keys in keys.chunks(ROWS_OF_A_STATEMENT) {
+            for keys in keys.chunks(KEYS_OF_A_QUESTION) {
                 let number = next_number();
-                let mut select = select(
-                    "claim.version, claim.fingerprint, claim.result",
-                    number,
-                    call,
-                    keys,
-                );
-                let rows = select
-                    .push(" LOCK IN SHARE MODE")
+                let columns = "claim.version, claim.fingerprint, claim.result";
+                let rows = select(columns, number, call, keys)
                     .build()
                     .persistent(call.persistent && keys.len() <= 2)
                     .fetch_all(&mut *conn)
@@ -171,21 +171,21 @@ impl Rows for MySql {
         value: &'a str,
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
         Box::pin(async move {
-            let number = next_number();
-            let mut update = QueryBuilder::<MySql>::new("UPDATE processed_messages SET result = ");
-            update
-                .push_bind(value.as_bytes())
-                .push(" WHERE LAST_INSERT_ID(")
-                .push_bind(number)
-                .push(") > 0 AND consumer = ")
-                .push_bind(call.consumer.as_bytes());
-            push_keys(&mut update, "message_id", keys);
-            let done = update
-                .build()
-                .persistent(call.persistent)
-                .execute(conn)
-                .await?;
-            affects_rows(&done, number)
+            let mut rows = 0;
+            // One by one, since the search for several may lock what it passes.
+            for key in keys {
+                let number = next_number();
+                let done = sqlx::query(STORE)
+                    .persistent(call.persistent)
+                    .bind(value.as_bytes())
+                    .bind(call.consumer.as_bytes())
+                    .bind(key.as_bytes())
+                    .bind(number)
+                    .execute(&mut *conn)
+                    .await?;
+                rows += affects_rows(&done, number)?;
+            }
+            Ok(rows)
         })
     }
 }
@@ -225,93 +225,48 @@ async fn insert_chunk(
         return Ok(vec![true; rows.len()]);
     }
     let keys: Vec<&str> = rows.iter().map(|row| row.key).collect();
-    let number = next_number();
-    let mut select = select("claim.message_id", number, call, &keys);
-    let met = select
-        .push(" AND claim.repeats IS NOT NULL LOCK IN SHARE MODE")
-        .build()
-        .persistent(persistent)
-        .fetch_all(conn)
-        .await?;
-    let met = answered(&met, number)?
-        .map(|row| row.try_get("message_id"))
-        .collect::<Result<std::collections::HashSet<Vec<u8>>, _>>()?;
+    let mut fresh = HashSet::with_capacity(rows.len());
+    for keys in keys.chunks(KEYS_OF_A_QUESTION) {
+        let number = next_number();
+        let found = select("claim.repeats", number, call, keys)
+            .build()
+            .persistent(persistent)
+            .fetch_all(&mut *conn)
+            .await?;
+        for row in answered(&found, number)? {
+            if row.try_get::<Option<u32>, _>("repeats")?.is_none() {
+                fresh.insert(row.try_get::<Vec<u8>, _>("found")?);
+            }
+        }
+    }
     Ok(keys
         .iter()
-        .map(|key| !met.contains(key.as_bytes()))
+        .map(|key| fresh.contains(key.as_bytes()))
         .collect())
 }
 
-/// Claims beside a number, which comes back also when there is none.
+/// Claims beside a number, which comes back also when there is none. The keys are looked up one by one: a search for a list of them may
+/// walk through a small table and lock every claim that it passes, which deadlocks with other batches.
 fn select(columns: &str, number: u64, call: Call<'_>, keys: &[&str]) -> QueryBuilder<MySql> {
-    let mut select = QueryBuilder::new("SELECT question.number, claim.message_id AS found, ");
+    let mut select = QueryBuilder::new("SELECT CAST(");
     select
-        .push(columns)
-        .push(" FROM (SELECT CAST(")
         .push_bind(number)
-        .push(" AS UNSIGNED) AS number) AS question LEFT JOIN processed_messages AS claim ON claim.consumer = ")
-        .push_bind(call.consumer.as_bytes().to_vec());
-    push_keys(&mut select, "claim.message_id", keys);
-    select
-}
-
-/// The claims that [`select`] has found, if this is its answer.
-fn answered(
-    rows: &[sqlx::mysql::MySqlRow],
-    number: u64,
-) -> Result<impl Iterator<Item = &sqlx::mysql::MySqlRow>, sqlx::Error> {
-    let is_answer = rows
-        .iter()
-        .all(|row| row.try_get::<u64, _>("number").ok() == Some(number));
-    if rows.is_empty() || !is_answer {
-        return Err(out_of_step());
+        .push(" AS UNSIGNED) AS number, claim.message_id AS found, ")
+        .push(columns)
+        .push(" FROM (");
+    let mut list = select.separated(" UNION ALL ");
+    for key in keys {
+        list.push("SELECT ")
+            .push_bind_unseparated(key.as_bytes())
+            .push_unseparated(" AS message_id");
     }
-    Ok(rows
-        .iter()
-        .filter(|row| matches!(row.try_get::<Option<Vec<u8>>, _>("found"), Ok(Some(_)))))
+    select
+        .push(") AS question LEFT JOIN processed_messages AS claim ON claim.consumer = ")
+        .push_bind(call.consumer.as_bytes())
+        .push(" AND claim.message_id = question.message_id LOCK IN SHARE MODE");
+    select
 }
 
 fn text(bytes: Vec<u8>) -> Result<String, sqlx::Error> {
     String::from_utf8(bytes).map_err(|error| sqlx::Error::Decode(error.into()))
-}
-
-fn push_keys(query: &mut QueryBuilder<MySql>, column: &str, keys: &[&str]) {
-    query.push(" AND ").push(column).push(" IN (");
-    let mut list = query.separated(", ");
-    for key in keys {
-        list.push_bind(key.as_bytes());
-    }
-    query.push(")");
-}
-
-/// Which of the two numbers the answer carries.
-fn is_first(done: &MySqlQueryResult, first: u64, second: u64) -> Result<bool, sqlx::Error> {
-    match done.last_insert_id() {
-        id if id == first => Ok(true),
-        id if id == second => Ok(false),
-        _ => Err(out_of_step()),
-    }
-}
-
-/// How many rows were affected; without any, there is no number either, and the caller asks a question next.
-fn affects_rows(done: &MySqlQueryResult, number: u64) -> Result<u64, sqlx::Error> {
-    match done.rows_affected() {
-        0 => Ok(0),
-        rows if done.last_insert_id() == number => Ok(rows),
-        _ => Err(out_of_step()),
-    }
-}
-
-/// A number that no earlier answer on any connection of this process holds.
-pub(super) fn next_number() -> u64 {
-    static NUMBER: AtomicU64 = AtomicU64::new(1 << 32);
-    NUMBER.fetch_add(1, Ordering::Relaxed)
-}
-
-pub(super) fn out_of_step() -> sqlx::Error {
-    sqlx::Error::Protocol(
-        "the connection gave the answer to another statement: an earlier one was cancelled, and it cannot be used any more; or the table \
-         `processed_messages` has an AUTO_INCREMENT column or a trigger that inserts into a table with one, which it must not"
-            .to_owned(),
-    )
 }

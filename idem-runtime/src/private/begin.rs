@@ -1,6 +1,6 @@
 use super::{Attempt, Begun, Codec, Failed, Retries, Running, Slot};
 use crate::backend::{self, Backend};
-use crate::claims::{Claims, Verdict};
+use crate::claims::{Claims, Earlier, Verdict};
 use crate::outcome::{BatchOutcome, Outcome};
 use crate::source::Source;
 use crate::trace::Span;
@@ -163,7 +163,12 @@ where
     match start(slot, source, claims, span, run).await {
         Ok(Ok(running)) => Ok(running),
         Ok(Err(verdict)) => Err(Stopped::new(match (verdict, codec) {
-            (Verdict::Replayed(json), Some(codec)) => (codec.decode)(&json)
+            (
+                Verdict::Duplicate(Earlier {
+                    value: Some(json), ..
+                }),
+                Some(codec),
+            ) => (codec.decode)(&json)
                 .map(Outcome::Replayed)
                 .map_err(Error::from),
             (Verdict::Stale, _) => Ok(Outcome::Stale),
