@@ -23,7 +23,7 @@ use idem::{Outcome, idempotent};
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqlitePoolOptions};
 
 /// The state after the change, and the change. The producer counts the changes of each account from 1.
-#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+#[derive(Clone)]
 struct Event {
     account: String,
     version: i64,
@@ -72,7 +72,7 @@ async fn add_line(tx: &mut SqliteConnection, event: &Event) -> Result<i64, Proje
 /// The mistake: each event counts once, and the last one to arrive wins.
 #[idempotent(
     key = "(&event.account, event.version)",
-    consumer = "balances, unversioned"
+    consumer = "balances-unversioned"
 )]
 async fn overwrite(tx: &mut SqliteConnection, event: &Event) -> Result<i64, ProjectionError> {
     Ok(set_balance(tx, event).await?)
@@ -96,22 +96,27 @@ async fn deliver(
 ) -> anyhow::Result<()> {
     println!("  no  account  version   outcome");
     let mut queue: VecDeque<&Event> = deliveries.iter().collect();
-    // In each round at least one event has its turn. A broker would bound the redeliveries too, and keep what is left as dead letters.
+    // In each round at least one event has its turn. A broker bounds the redeliveries too.
     let limit = deliveries.len().pow(2);
     let mut number = 0;
     while let Some(event) = queue.pop_front() {
         let said = match handler(event).await {
-            // Ok: acknowledge.
+            // Ok: acknowledge. With `gapless`, what is stale was applied itself, before the newer one.
             Ok(Outcome::Processed(balance)) => format!("processed, balance {balance}"),
             Ok(Outcome::Stale) => "stale, a newer one was applied".to_owned(),
             Ok(Outcome::Duplicate | Outcome::Replayed(_)) => "duplicate".to_owned(),
-            // Err: do not, and let the broker redeliver what may pass. A real consumer asks for a pause before that.
-            Err(ProjectionError::Delivery(idem::Error::OutOfTurn { applied, .. })) => {
+            // Err: do not. What may pass is redelivered, after a pause if the broker can make one; the rest is for the dead letters.
+            Err(error) if idem::is_transient(&error) => {
                 queue.push_back(event);
-                let next = applied.unwrap_or(0) + 1;
-                format!("out of turn, redelivered after version {next}")
+                match error {
+                    ProjectionError::Delivery(idem::Error::OutOfTurn { applied, .. }) => {
+                        let next = applied.unwrap_or(0) + 1;
+                        format!("out of turn, to be redelivered after version {next}")
+                    }
+                    error => format!("to be redelivered: {error}"),
+                }
             }
-            Err(error) => return Err(error).context("the broker would keep this as a dead letter"),
+            Err(error) => return Err(error).context("a dead letter"),
         };
         number += 1;
         let Event {
@@ -148,18 +153,14 @@ fn history(random: &mut Random) -> Vec<Event> {
 
 /// What the broker makes of it: up to three deliveries of each event, in any order.
 fn deliveries(history: &[Event], random: &mut Random) -> Vec<Event> {
-    let mut left: Vec<Event> = Vec::new();
+    let mut deliveries = Vec::new();
     for event in history {
         for _ in 0..=random.below(3) {
-            left.push(event.clone());
+            deliveries.push(event.clone());
         }
     }
-    let mut shuffled = Vec::new();
-    while let Some(last) = left.len().checked_sub(1) {
-        let any = usize::try_from(random.below(i64::MAX)).unwrap_or(0);
-        shuffled.push(left.swap_remove(any % (last + 1)));
-    }
-    shuffled
+    deliveries.sort_by_cached_key(|_| random.below(i64::MAX));
+    deliveries
 }
 
 /// `SplitMix64`: the same numbers in each run with the same seed.
@@ -201,9 +202,13 @@ async fn project(seed: u64, unversioned: bool) -> anyhow::Result<()> {
     deliver(&deliveries, async |event| add_line(&pool, event).await).await?;
 
     check_balances(&pool, &history).await?;
-    let lines = "SELECT * FROM statements ORDER BY account, version";
-    let lines: Vec<Event> = sqlx::query_as(lines).fetch_all(&pool).await?;
-    ensure!(lines == history, "the statements are not what happened");
+    let lines =
+        "SELECT account, version, amount, balance FROM statements ORDER BY account, version";
+    let lines: Vec<(String, i64, i64, i64)> = sqlx::query_as(lines).fetch_all(&pool).await?;
+    let happened = history.into_iter();
+    let happened =
+        happened.map(|event| (event.account, event.version, event.amount, event.balance));
+    ensure!(happened.eq(lines), "the statements are not what happened");
     println!(
         "\nOK: the balances are the latest, and the statements hold all {events} changes in turn."
     );
@@ -238,9 +243,13 @@ async fn run() -> anyhow::Result<()> {
         [seed, mode] if mode == "unversioned" => (seed.as_str(), true),
         _ => bail!("usage: projection [SEED [unversioned]]"),
     };
-    let seed = seed
-        .parse()
-        .with_context(|| format!("the seed `{seed}` is no number"))?;
+    let seed = seed.parse().ok();
+    let seed = seed.with_context(|| {
+        format!(
+            "a seed is a number from 0 up, and `{}` is none",
+            arguments[0]
+        )
+    })?;
     project(seed, unversioned).await
 }
 

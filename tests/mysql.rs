@@ -23,6 +23,12 @@ mod db {
     pub(crate) const EFFECTS_OF: &str = "SELECT count(*) FROM effects WHERE message = ?";
     pub(crate) const EFFECTS: &str =
         "CREATE TABLE effects (message varbinary(2000) NOT NULL) ENGINE = InnoDB";
+    /// How long the session waits for locks; where it waits as long as [`SET`], it was told to by [`SET_OWN_WAIT`].
+    pub(crate) const OWN_WAIT: &str = "SELECT CAST(@@SESSION.innodb_lock_wait_timeout AS SIGNED)";
+    pub(crate) const SET_OWN_WAIT: &str = "SET SESSION innodb_lock_wait_timeout = 7";
+    pub(crate) const SET: i64 = 7;
+    /// What was applied, in its order.
+    pub(crate) const LOG: &str = "CREATE TABLE log (id bigint PRIMARY KEY AUTO_INCREMENT, version bigint NOT NULL) ENGINE = InnoDB";
     pub(crate) const CLAIMS_OF: &str =
         "SELECT count(*) FROM processed_messages WHERE message_id = ?";
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";

@@ -22,6 +22,14 @@ mod db {
     pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES ($1)";
     pub(crate) const EFFECTS_OF: &str = "SELECT count(*) FROM effects WHERE message = $1";
     pub(crate) const EFFECTS: &str = "CREATE TABLE effects (message text NOT NULL)";
+    /// How long the session waits for locks; where it waits as long as [`SET`], it was told to by [`SET_OWN_WAIT`].
+    pub(crate) const OWN_WAIT: &str =
+        "SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'";
+    pub(crate) const SET_OWN_WAIT: &str = "SET lock_timeout = 7000";
+    pub(crate) const SET: i64 = 7000;
+    /// What was applied, in its order.
+    pub(crate) const LOG: &str =
+        "CREATE TABLE log (id bigserial PRIMARY KEY, version bigint NOT NULL)";
     pub(crate) const CLAIMS_OF: &str =
         "SELECT count(*) FROM processed_messages WHERE message_id = $1";
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";

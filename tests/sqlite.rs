@@ -20,6 +20,13 @@ mod db {
     pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
     pub(crate) const EFFECTS_OF: &str = "SELECT count(*) FROM effects WHERE message = ?";
     pub(crate) const EFFECTS: &str = "CREATE TABLE effects (message text NOT NULL)";
+    /// How long the session waits for locks; where it waits as long as [`SET`], it was told to by [`SET_OWN_WAIT`].
+    pub(crate) const OWN_WAIT: &str = "PRAGMA busy_timeout";
+    pub(crate) const SET_OWN_WAIT: &str = "PRAGMA busy_timeout = 7000";
+    pub(crate) const SET: i64 = 7000;
+    /// What was applied, in its order.
+    pub(crate) const LOG: &str =
+        "CREATE TABLE log (id integer PRIMARY KEY AUTOINCREMENT, version integer NOT NULL)";
     pub(crate) const CLAIMS_OF: &str =
         "SELECT count(*) FROM processed_messages WHERE message_id = ?";
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";

@@ -106,8 +106,8 @@ fn report_missing(each: &Each, handler: &Handler, errors: &mut Errors) {
             "add the messages as a parameter, `events: Vec<Event>`".to_owned()
         }
         None => format!(
-            "name the one that holds the messages, of `{}`",
-            candidates.join("`, `")
+            "name the parameter that holds the messages: `{}`",
+            candidates.join("` or `")
         ),
     };
     errors.at(&each.messages, format!("{fault}; {hint}"));

@@ -21,7 +21,7 @@ const CONFLICTS: [(&str, &str, &str); 7] = [
     (
         "version",
         "each",
-        "a batch is claimed in one statement, and versions are compared one by one; leave `each` out, take one message, and call the handler through `idem::batch`",
+        "a batch is claimed in one statement, and versions are compared one by one; leave `each` out and take one message",
     ),
     (
         "each",
@@ -36,7 +36,7 @@ const CONFLICTS: [(&str, &str, &str); 7] = [
     (
         "each",
         "business_key",
-        "a batch is claimed in one statement, by one key per message; let `key` name it, or leave `each` out, take one message, and call the handler through `idem::batch`",
+        "a batch is claimed in one statement, by one key per message; make it the `key`, or leave `each` out and take one message",
     ),
 ];
 

@@ -2,15 +2,22 @@
 
 pub(crate) mod batch;
 mod batch_race;
+mod business_key;
+mod business_race;
 pub(crate) mod by_hand;
 mod cancel;
 mod deliver;
+mod gapless;
+mod in_flight;
 mod keys;
 mod lost;
 mod nested;
 mod one_by_one;
+mod own_wait;
 pub(crate) mod race;
 mod schema;
+mod version;
+mod version_race;
 
 pub(crate) use idem::{Claimed, Delivery, Error, Outcome, idempotent};
 use idem_tests::Fixture;

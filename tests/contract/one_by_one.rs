@@ -112,8 +112,8 @@ async fn p4_a_database_out_of_reach_is_asked_once() {
             results.as_slice(),
             [
                 Err(Fail::Delivery(Error::Database { .. })),
-                Err(Fail::Delivery(Error::NotTried)),
-                Err(Fail::Delivery(Error::NotTried)),
+                Err(Fail::Delivery(Error::NotTried { .. })),
+                Err(Fail::Delivery(Error::NotTried { .. })),
             ]
         ),
         "{results:?}"
@@ -154,7 +154,7 @@ async fn p4_a_database_that_goes_out_of_reach_half_way() {
                 Ok(Outcome::Processed(())),
                 Err(Fail::Refused),
                 Err(Fail::Delivery(Error::Database { .. })),
-                Err(Fail::Delivery(Error::NotTried)),
+                Err(Fail::Delivery(Error::NotTried { .. })),
             ]
         ),
         "{results:?}"

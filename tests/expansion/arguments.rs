@@ -80,8 +80,8 @@ async fn gapless(tx: &mut SqliteConnection, event: &Event) -> anyhow::Result<i64
     Ok(add(tx, event.amount).await?)
 }
 
-#[instrument(skip_all)]
 #[idempotent(key = "event.order", consumer = "retries", retries = 3)]
+#[instrument(skip_all)]
 async fn retries<'e, M>(
     tx: &mut SqliteConnection,
     event: &'e Event,
@@ -98,6 +98,12 @@ where
     Ok(event.id.as_deref())
 }
 
+#[instrument(skip_all)]
+#[idempotent(key = "event.order", consumer = "instrumented", retries = 3)]
+async fn instrumented_above(tx: &mut SqliteConnection, event: &Event) -> Answer {
+    add(tx, event.amount).await
+}
+
 #[idempotent(key = "event.order", consumer = "each", each = "event in events")]
 async fn each(tx: &mut SqliteConnection, mut events: Vec<Event>) -> Answer {
     events.retain(|event| event.amount != 0);
@@ -111,7 +117,7 @@ async fn each(tx: &mut SqliteConnection, mut events: Vec<Event>) -> Answer {
 struct State<T>(T);
 
 #[idempotent(
-    key = "(tenant, *order)",
+    key = "(tenant, order)",
     consumer = "pattern",
     each = "&Event { order, ref amount, .. } in events",
     fingerprint = "amount",
@@ -242,6 +248,7 @@ async fn they_run() -> anyhow::Result<()> {
     assert!(gapless(&pool, &first).await?.is_duplicate());
     let outcome = retries(&pool, &first, ("n".into(), 1), "more").await;
     assert_eq!(outcome.expect("no fault"), Outcome::Processed(Some("a")));
+    assert!(instrumented_above(&pool, &first).await?.is_processed());
     Ok(())
 }
 
@@ -276,13 +283,13 @@ async fn they_are_spawned() -> anyhow::Result<()> {
     let task = tokio::spawn(async move {
         let first = event("a", 1);
         let mut conn = pool.acquire().await?;
-        let _ = retries(&mut conn, &first, (String::new(), 1), String::new()).await;
-        let _ = each(&mut *conn, vec![first.clone()]).await?;
+        drop(retries(&mut conn, &first, (String::new(), 1), String::new()).await);
+        drop(each(&mut *conn, vec![first.clone()]).await?);
         drop(conn);
         let mut service = Service {
             pool: Arc::new(pool.clone()),
         };
-        let _ = Box::pin(service.consume_all(&[event("b", 2)])).await?;
+        drop(Box::pin(service.consume_all(&[event("b", 2)])).await?);
         let _ = service.consume(&first).await?;
         let _ = gapless(&pool, &first).await?;
         anyhow::Ok(replay_alias(&pool, first).await?.is_processed())

@@ -1,5 +1,5 @@
-use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
 use syn::Path;
 
 /// The runtime's door: the one path that the expansion knows.
@@ -19,8 +19,9 @@ impl Door {
         let Some(root) = &self.root else {
             return quote_spanned!(span=> ::idem::__private);
         };
-        let private = quote_spanned!(span=> ::__private);
-        quote!(#root #private)
+        // A name of the macro's in it keeps rustc from calling the path longer than the user had to write it.
+        let private = Ident::new("__private", Span::call_site().located_at(span));
+        quote_spanned!(span=> #root::#private)
     }
 
     /// The path for what nobody complains about.

@@ -20,8 +20,8 @@ pub(super) fn one(args: &Args, key: &Expr, door: &Door) -> TokenStream {
         quote!(#private::Delivery::of(#consumer, #key))
     };
     let fingerprint = args.fingerprint.as_ref().map(|fingerprint| {
-        let fingerprint = fingerprint_call(fingerprint, door);
-        quote!(.fingerprint(#fingerprint))
+        let (span, content) = (fingerprint.span(), fingerprint_call(fingerprint, door));
+        quote_spanned!(span=> .fingerprint(#content))
     });
     let version = args.version.as_ref().map(|version| {
         let version = call("version", &borrow(version), version.span(), door);
@@ -38,8 +38,8 @@ pub(super) fn batch(args: &Args, key: &Expr, batch: &Batch, door: &Door) -> Toke
     let (private, message, consumer) = (door.path(), own("messages"), &args.consumer);
     let key = key_call("key", key, door);
     let push = if let Some(fingerprint) = &args.fingerprint {
-        let fingerprint = fingerprint_call(fingerprint, door);
-        quote!(push_with_fingerprint(#key, #fingerprint))
+        let (span, content) = (fingerprint.span(), fingerprint_call(fingerprint, door));
+        quote_spanned!(span=> push_with_fingerprint(#key, #content))
     } else {
         quote!(push(#key))
     };

@@ -21,7 +21,7 @@ fn each() {
         ),
         (
             "each = event in x, key = event.id",
-            "name the one that holds the messages, of `events`, `tenant`",
+            "name the parameter that holds the messages: `events` or `tenant`",
         ),
         (
             "each = event in tx, key = event.id",
