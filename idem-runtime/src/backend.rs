@@ -56,6 +56,12 @@ pub trait Dialect: Rows {
         conn: &mut Self::Connection,
     ) -> BoxFuture<'_, Result<Transaction<'_, Self>, sqlx::Error>>;
 
+    /// Runs statements whose answers do not matter.
+    fn run<'a>(
+        conn: &'a mut Self::Connection,
+        sql: &'static str,
+    ) -> BoxFuture<'a, Result<(), sqlx::Error>>;
+
     /// Brings sqlx's depth up to date, where another thread keeps it.
     fn settle(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         let _ = conn;
@@ -105,7 +111,9 @@ pub trait Dialect: Rows {
     const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result FROM processed_messages WHERE 1 = 0";
 
     /// Fails if the table of claims is missing or out of date.
-    fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
+    fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Self::run(conn, Self::PROBE)
+    }
 
     /// Creates or upgrades the table of claims; may run in many processes at once.
     fn migrate(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;

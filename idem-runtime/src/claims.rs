@@ -186,6 +186,10 @@ async fn of_version<DB: Backend>(
     let stored = stored.first().and_then(|claim| claim.version);
     match stored {
         Some(stored) if stored == version.number => Ok(Verdict::Duplicate(Earlier::default())),
+        // Without gaps, every version before has been applied itself.
+        Some(stored) if stored > version.number && version.gapless_from.is_some() => {
+            Ok(Verdict::Duplicate(Earlier::default()))
+        }
         Some(stored) if stored > version.number => Ok(Verdict::Stale),
         applied => Err(Error::OutOfTurn {
             version: version.number,

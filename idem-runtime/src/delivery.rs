@@ -101,7 +101,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// After [`version`](Delivery::version): versions follow each other by one, from `first` on. One that skips ahead is
-    /// [`Error::OutOfTurn`], which is transient.
+    /// [`Error::OutOfTurn`], which is transient; an older one was applied itself, and is a duplicate.
     ///
     /// A key whose row has no version counts as not yet begun. To begin in the middle, insert the row with the version that was
     /// applied last.

@@ -83,9 +83,7 @@ pub enum Error {
     ///
     /// The wait is bounded as [`InFlight`](crate::InFlight) says. SQLite has one writer at a time, so that any other transaction that writes
     /// counts as one; a database in memory with a shared cache waits without bound.
-    #[error(
-        "another worker is still processing this message (on SQLite: any transaction is writing); let the broker redeliver it later"
-    )]
+    #[error("another worker is still processing this message; let the broker redeliver it later")]
     InFlight(#[source] sqlx::Error),
 
     /// A statement in the handler failed, its error was not returned, and PostgreSQL has aborted the transaction: COMMIT would have

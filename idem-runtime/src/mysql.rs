@@ -109,8 +109,11 @@ impl Dialect for MySql {
 
     const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result, repeats FROM processed_messages WHERE 1 = 0";
 
-    fn probe(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
+    fn run<'a>(
+        conn: &'a mut MySqlConnection,
+        sql: &'static str,
+    ) -> BoxFuture<'a, Result<(), sqlx::Error>> {
+        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
     /// MySQL cannot add a column "if it does not exist", and another process may add it meanwhile.

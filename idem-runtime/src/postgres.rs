@@ -56,8 +56,11 @@ impl Dialect for Postgres {
         Box::pin(ForgottenWhenDropped::new(Transaction::begin(conn, None)))
     }
 
-    fn probe(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
+    fn run<'a>(
+        conn: &'a mut PgConnection,
+        sql: &'static str,
+    ) -> BoxFuture<'a, Result<(), sqlx::Error>> {
+        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
     /// `CREATE TABLE IF NOT EXISTS` fails when two sessions run it at once, hence the lock, whose number is arbitrary. The statements

@@ -131,8 +131,11 @@ impl Dialect for Sqlite {
         let _ = lift.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     }
 
-    fn probe(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
-        Box::pin(async move { sqlx::raw_sql(Self::PROBE).execute(conn).await.map(drop) })
+    fn run<'a>(
+        conn: &'a mut SqliteConnection,
+        sql: &'static str,
+    ) -> BoxFuture<'a, Result<(), sqlx::Error>> {
+        Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
     /// SQLite cannot add a column "if it does not exist". IMMEDIATE keeps other processes out meanwhile.

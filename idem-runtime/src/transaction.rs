@@ -6,8 +6,13 @@ use sqlx::Transaction;
 use crate::backend::{self, Backend, Closes};
 use crate::claims::{self, Claims, Verdict};
 use crate::error::Error;
+use crate::retry::Backoff;
 use crate::rows::Call;
 use crate::source::{Guard, Lease};
+use crate::transient::is_conflict;
+
+/// How often a claim that lost against another transaction is tried again.
+const CLAIMS_AGAIN: u32 = 5;
 
 /// An open transaction, or a savepoint in one: what its end has to know.
 #[derive(Clone, Copy)]
@@ -111,7 +116,7 @@ pub(crate) async fn claim<DB: Backend>(
 ) -> Result<Verdict, Error> {
     // A claim that is dropped while it waits for another worker's would keep its place in the pool until that wait is over.
     guard.close = DB::CLOSES != Closes::Never;
-    let verdict = claims::decide::<DB>(conn, claims, persistent).await;
+    let verdict = decide::<DB>(conn, open, claims, persistent).await;
     let lifted = lift_limit::<DB>(conn, guard).await;
     let is_lifted = lifted.is_ok();
     let verdict = match (verdict, lifted) {
@@ -133,6 +138,34 @@ pub(crate) async fn claim<DB: Backend>(
     }
     guard.close |= !is_lifted;
     verdict
+}
+
+/// Asks again after a conflict, in a new transaction: no body has run, so that nothing is repeated. When a transaction rolls back that
+/// others wait for, MySQL lets all but one of them deadlock, and under REPEATABLE READ the loser of a race on PostgreSQL fails.
+async fn decide<DB: Backend>(
+    conn: &mut DB::Connection,
+    open: Open,
+    claims: Claims<'_>,
+    persistent: bool,
+) -> Result<Verdict, Error> {
+    let mut backoff = Backoff::new(CLAIMS_AGAIN);
+    loop {
+        let verdict = claims::decide::<DB>(conn, claims, persistent).await;
+        match verdict {
+            Err(error) if open.is_outermost() && backoff.is_left() && is_conflict(&error) => {
+                drop(error);
+                run::<DB>(conn, "ROLLBACK").await?;
+                backoff.wait().await;
+                run::<DB>(conn, DB::begin_with(claims.isolation())).await?;
+            }
+            verdict => return verdict,
+        }
+    }
+}
+
+/// Behind sqlx's back, which goes on counting the one transaction.
+async fn run<DB: Backend>(conn: &mut DB::Connection, sql: &'static str) -> Result<(), Error> {
+    DB::run(conn, sql).await.map_err(Error::at_begin)
 }
 
 /// The session waits as it did before. Until that is sure, the guard knows of it.

@@ -22,6 +22,7 @@ pub(super) fn read(it: &mut Reader<'_, '_>) -> Option<LitStr> {
         format!(
             "the consumer's name holds {found:?}, which is easily mistyped in a second place; use no blanks and no control characters: write `consumer = {:?}`",
             text.split(|c: char| c.is_whitespace() || c.is_control())
+                .map(|word| word.trim_matches([',', ';', ':', '.']))
                 .filter(|word| !word.is_empty())
                 .collect::<Vec<_>>()
                 .join(".")

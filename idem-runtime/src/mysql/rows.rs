@@ -18,7 +18,7 @@ const KEYS_OF_A_QUESTION: usize = 500;
 /// that this is the answer to another statement: sqlx 0.9 loses step when a statement is cancelled while it is prepared, and a
 /// connection that went back to its pool so must not decide whether a message is new.
 ///
-/// When a transaction with the claim rolls back, all but one of its waiters deadlock, as they do with a plain INSERT; that is transient.
+/// When a transaction with the claim rolls back, all but one of its waiters deadlock, as they do with a plain INSERT, and ask again.
 const INSERT: &str = "INSERT INTO processed_messages (consumer, message_id) SELECT ?, ? FROM DUAL WHERE LAST_INSERT_ID(?) > 0 \
     ON DUPLICATE KEY UPDATE consumer = IF(LAST_INSERT_ID(?) > 0, processed_messages.consumer, processed_messages.consumer)";
 
