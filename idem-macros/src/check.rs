@@ -52,7 +52,7 @@ pub(crate) const VERSION: Subject = Subject {
     argument: "version",
     noun: "the version",
     field: "version",
-    constant: "a constant makes every message but the first a stale one",
+    constant: "a constant makes every message but the first a duplicate",
     most_parts: 1,
 };
 

@@ -51,6 +51,16 @@ pub trait Dialect: Rows {
     /// nested `begin`.
     fn savepoint(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 
+    /// Releases the innermost savepoint.
+    fn release(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(commit::<Self>(conn))
+    }
+
+    /// Rolls back to the innermost savepoint, and forgets it.
+    fn roll_back_to(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(rollback::<Self>(conn))
+    }
+
     /// As [`Dialect::savepoint`], as an sqlx transaction.
     fn nested(
         conn: &mut Self::Connection,

@@ -1,6 +1,6 @@
 use crate::error::Cause;
 use crate::retry::AsError;
-use crate::transient::is_out_of_reach;
+use crate::transient::{Reach, reach};
 use crate::{BatchOutcome, Error, Outcome};
 
 /// Delivers a batch to a handler with `each`, and when that fails, its messages one by one, so that one that cannot be processed does not
@@ -29,8 +29,9 @@ use crate::{BatchOutcome, Error, Outcome};
 /// ```
 ///
 /// A message is processed at most once whatever happens, since its claim decides. The batch's own error is given up for those of the single
-/// messages. When the database cannot be reached, one delivery says so and the rest is not tried: [`Error::NotTried`], so that a
-/// hundred messages do not wait for a hundred time-outs.
+/// messages. When the database cannot be reached, the rest is not tried, [`Error::NotTried`], so that a hundred messages do not wait
+/// for a hundred time-outs: at once where the library's own steps say so, and after two messages in a row where the error may be of
+/// another connection of the handler's.
 ///
 /// # Errors
 ///
@@ -49,22 +50,32 @@ where
         Ok(outcome) => return settled(messages.len(), &outcome),
         Err(error) => error,
     };
-    if messages.len() == 1 || is_out_of_reach(error.as_error()) {
+    if messages.len() == 1 || reach(error.as_error()) == Reach::Gone {
         return stopped(messages.len(), error);
     }
     drop(error);
     let mut results = Vec::with_capacity(messages.len());
-    let left = messages.len();
+    let all = messages.len();
+    let mut before = Reach::There;
     for message in messages {
-        match handler(vec![message]).await {
-            Ok(outcome) => results.extend(settled(1, &outcome)),
-            Err(error) if is_out_of_reach(error.as_error()) => {
-                results.extend(stopped(left - results.len(), error));
-                break;
+        let now = match handler(vec![message]).await {
+            Ok(outcome) => {
+                results.extend(settled(1, &outcome));
+                Reach::There
             }
-            Err(error) => results.push(Err(error)),
+            Err(error) => {
+                let reach = reach(error.as_error());
+                results.push(Err(error));
+                reach
+            }
+        };
+        // A connection that fails twice in a row is hardly the fault of both messages.
+        if now == Reach::Gone || now == Reach::InDoubt && before == Reach::InDoubt {
+            break;
         }
+        before = now;
     }
+    results.resize_with(all, not_tried);
     results
 }
 
@@ -80,9 +91,11 @@ fn settled<T, E>(messages: usize, outcome: &BatchOutcome<T>) -> Vec<Result<Outco
 
 /// The error for the first message, and the rest not tried.
 fn stopped<E: From<Error>>(messages: usize, error: E) -> Vec<Result<Outcome<()>, E>> {
-    let rest = (1..messages).map(|_| Err(Error::NotTried(Cause::out_of_reach()).into()));
-    std::iter::once(Err(error))
-        .chain(rest)
-        .take(messages)
-        .collect()
+    let mut results = vec![Err(error)];
+    results.resize_with(messages, not_tried);
+    results
+}
+
+fn not_tried<E: From<Error>>() -> Result<Outcome<()>, E> {
+    Err(Error::NotTried(Cause::out_of_reach()).into())
 }

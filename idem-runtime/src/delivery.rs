@@ -6,7 +6,7 @@ use crate::key::{EncodedKey, OptionalKey};
 use crate::once::{self, AsyncFunc};
 use crate::terms::{Invalid, Terms};
 use crate::version::ClaimedVersion;
-use crate::{Error, InFlight, Isolation, Key, Outcome, Source, Version};
+use crate::{Error, InFlight, InvalidVersion, Isolation, Key, Outcome, Source, Version};
 
 /// What a delivery claims, and on which terms: the arguments of the attribute, for [`claim`](Delivery::claim) and
 /// [`once`](Delivery::once) by hand.
@@ -101,7 +101,8 @@ impl<'a> Delivery<'a> {
     }
 
     /// After [`version`](Delivery::version): versions follow each other by one, from `first` on. One that skips ahead is
-    /// [`Error::OutOfTurn`], which is transient; an older one was applied itself, and is a duplicate.
+    /// [`Error::OutOfTurn`], which is transient; an older one was applied itself, and is a duplicate. One before the
+    /// first is [`InvalidVersion::BeforeFirst`](crate::InvalidVersion::BeforeFirst).
     ///
     /// A key whose row has no version counts as not yet begun. To begin in the middle, insert the row with the version that was
     /// applied last.
@@ -110,6 +111,13 @@ impl<'a> Delivery<'a> {
             let version = terms.version.as_mut().ok_or(Invalid::Combination(
                 "`gapless_from` follows `version`, whose numbers it counts",
             ))?;
+            if version.number < first {
+                return Err(InvalidVersion::BeforeFirst {
+                    version: version.number,
+                    first,
+                }
+                .into());
+            }
             version.gapless_from = Some(first);
             Ok(())
         })

@@ -24,8 +24,9 @@ use crate::once::AsyncFunc;
 /// # }
 /// ```
 ///
-/// It may be dropped half-way: the savepoint is rolled back, and the transaction stays as it was. (sqlx's own nested `begin()`, dropped while
-/// it is under way, rolls the whole transaction back.) On MySQL a deadlock, also within a savepoint, ends the whole transaction; the delivery reports
+/// It may be dropped half-way: the savepoint is rolled back, and the transaction stays as it was; or, where its RELEASE was under way, fails
+/// at its next statement with an error that is transient. (sqlx's own nested `begin()`, dropped while it is under way, rolls the whole
+/// transaction back.) On MySQL a deadlock, also within a savepoint, ends the whole transaction; the delivery reports
 /// that as [`Error::TransactionLost`].
 ///
 /// # Errors
@@ -91,7 +92,7 @@ where
             .map_err(Error::at_commit)?;
         // One that the closure nested and forgot would be released in place of ours.
         let released = if backend::depth::<C::Database>(self.conn) == self.outer + 1 {
-            backend::commit::<C::Database>(self.conn)
+            C::Database::release(self.conn)
                 .await
                 .map_err(Error::at_commit)
         } else {
@@ -107,7 +108,7 @@ where
     /// If it fails, the transaction is dead, which its own end reports.
     async fn roll_back(&mut self) {
         while backend::depth::<C::Database>(self.conn) > self.outer {
-            if backend::rollback::<C::Database>(self.conn).await.is_err() {
+            if C::Database::roll_back_to(self.conn).await.is_err() {
                 break;
             }
         }

@@ -43,6 +43,22 @@ impl Dialect for Sqlite {
         Box::pin(backend::begin::<Self>(conn, None))
     }
 
+    /// Dropped half-way, the worker thread would keep in mind to ignore the next ROLLBACK, of whichever transaction. RELEASE and ROLLBACK TO
+    /// wait for no disk: as in [`Dialect::nested`].
+    fn release(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            Self::settle(conn).await?;
+            wait_for(Box::pin(backend::commit::<Self>(conn)))
+        })
+    }
+
+    fn roll_back_to(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            Self::settle(conn).await?;
+            wait_for(Box::pin(backend::rollback::<Self>(conn)))
+        })
+    }
+
     /// [`Transaction::begin`] must not be dropped half-way, as it would roll the outer transaction back. SAVEPOINT waits for no lock and
     /// no disk, and the worker thread has nothing else to do, so that waiting for it on the spot costs some microseconds.
     fn nested(

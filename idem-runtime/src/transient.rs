@@ -20,7 +20,7 @@ use crate::error::{Cause, Error, Step};
 /// |---|---|
 /// | deadlock, serialization failure, lock and statement time-out, busy | unique, foreign key, not-null, check violation |
 /// | connection lost, server shutting down, pool exhausted or closed | bad key, bad consumer |
-/// | read-only server, too many connections, disk full | division by zero, value out of range, syntax error |
+/// | read-only server, too many connections, disk full; a savepoint that is gone | division by zero, value out of range, syntax error |
 /// | permission denied, missing table or column (a deploy ahead of its migration); SQLite does not tell these from a syntax error, except for the table of claims | no such row (`RowNotFound`), and any error of yours |
 ///
 /// What is transient may still fail each time, when nobody migrates or grants: let the broker bound the number of redeliveries.
@@ -51,23 +51,39 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     fault == Fault::Conflict
 }
 
-/// Whether the database cannot be reached or has no table of claims, so that other messages would fail too.
-pub(crate) fn is_out_of_reach(error: &(dyn std::error::Error + 'static)) -> bool {
-    let of_sqlx = |error: &sqlx::Error| {
-        matches!(error, sqlx::Error::PoolTimedOut) || backend::fault(error) == Fault::Disconnected
+/// Whether the database can be reached and has the table of claims, as far as an error tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Another message may well succeed.
+    There,
+    /// The connection failed, perhaps one of the handler's own to somewhere else.
+    InDoubt,
+    /// The library's own steps failed, so that every message would.
+    Gone,
+}
+
+pub(crate) fn reach(error: &(dyn std::error::Error + 'static)) -> Reach {
+    let of_fault = |fault, worst| match fault {
+        Fault::Disconnected => worst,
+        _ => Reach::There,
     };
     match origin(error) {
-        Origin::Delivery(Error::Database { step, source }) => {
-            *step == Step::Acquire || of_sqlx(source)
+        Origin::Delivery(
+            Error::Database {
+                step: Step::Acquire,
+                ..
+            }
+            | Error::CommitUnknown(_)
+            | Error::Schema(_)
+            | Error::NotTried(_),
+        ) => Reach::Gone,
+        Origin::Delivery(Error::Database { source, .. }) => {
+            of_fault(backend::fault(source), Reach::Gone)
         }
-        Origin::Delivery(error) => matches!(
-            error,
-            Error::CommitUnknown(_) | Error::Schema(_) | Error::NotTried(_)
-        ),
-        Origin::Sqlx(error) => of_sqlx(error),
-        Origin::Database(error) => backend::database_fault(error) == Fault::Disconnected,
-        Origin::Network => true,
-        Origin::Cause | Origin::Own => false,
+        Origin::Sqlx(sqlx::Error::PoolTimedOut) | Origin::Network => Reach::InDoubt,
+        Origin::Sqlx(error) => of_fault(backend::fault(error), Reach::InDoubt),
+        Origin::Database(error) => of_fault(backend::database_fault(error), Reach::InDoubt),
+        Origin::Delivery(_) | Origin::Cause | Origin::Own => Reach::There,
     }
 }
 
@@ -146,12 +162,12 @@ fn means_redelivery(fault: Fault) -> bool {
         | Fault::Transient
         | Fault::LockTimeout
         | Fault::Disconnected
-        | Fault::NoTable => true,
-        Fault::DivisionByZero
-        | Fault::NoTableOrTransaction
-        | Fault::Aborted
-        | Fault::NoTransaction
-        | Fault::Permanent => false,
+        | Fault::NoTable
+        // Something was dropped half-way.
+        | Fault::NoTransaction => true,
+        Fault::DivisionByZero | Fault::NoTableOrTransaction | Fault::Aborted | Fault::Permanent => {
+            false
+        }
     }
 }
 

@@ -13,21 +13,38 @@ pub trait Version {
     ///
     /// # Errors
     ///
-    /// [`InvalidVersion`] for numbers beyond [`i64`].
+    /// [`InvalidVersion::TooGreat`] for numbers beyond [`i64`].
     fn number(&self) -> Result<i64, InvalidVersion>;
 }
 
-/// A version does not fit into 64 bits with sign, the integer that all databases have. Permanent.
+/// Why a number cannot be the version of a message. Always permanent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InvalidVersion;
+#[non_exhaustive]
+pub enum InvalidVersion {
+    /// It does not fit into 64 bits with sign, the integer that all databases have.
+    TooGreat,
+    /// Without gaps, it is before the first one.
+    BeforeFirst {
+        /// The message's.
+        version: i64,
+        /// The first, as the handler says.
+        first: i64,
+    },
+}
 
 impl fmt::Display for InvalidVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the message's version is beyond {}, the greatest integer that the databases store; send the message to the dead letters, or take a smaller number for its version",
-            i64::MAX
-        )
+        match self {
+            Self::TooGreat => write!(
+                f,
+                "the message's version is beyond {}, the greatest integer that the databases store; send the message to the dead letters, or take a smaller number for its version",
+                i64::MAX
+            ),
+            Self::BeforeFirst { version, first } => write!(
+                f,
+                "the message's version is {version}, and versions without gaps start at {first} here; if the producer counts from {version}, write `gapless = {version}`"
+            ),
+        }
     }
 }
 
@@ -38,7 +55,7 @@ macro_rules! integers {
         #[diagnostic::do_not_recommend]
         impl Version for $integer {
             fn number(&self) -> Result<i64, InvalidVersion> {
-                i64::try_from(*self).map_err(|_| InvalidVersion)
+                i64::try_from(*self).map_err(|_| InvalidVersion::TooGreat)
             }
         }
     )*};
