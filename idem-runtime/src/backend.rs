@@ -93,6 +93,9 @@ pub trait Dialect: Rows {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Whether BEGIN waits for other transactions; otherwise the claim is the first to wait.
+    const WAITS_AT_BEGIN: bool = false;
+
     /// Bounds how long the delivery waits, where the claim's own statement cannot; what the session had before. Nothing is changed on
     /// an error.
     fn limit_wait(

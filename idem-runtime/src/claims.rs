@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::backend::Backend;
 use crate::error::{Cause, Error};
 use crate::fingerprint::Digest;
+use crate::key::EncodedKey;
 use crate::rows::{Call, Row, Stored};
 use crate::terms::{BatchTerms, Terms};
 use crate::version::ClaimedVersion;
@@ -99,6 +100,18 @@ impl<'a> Claims<'a> {
                 .zip(fresh)
                 .filter_map(|((key, _), is_fresh)| is_fresh.then_some(key.as_str()))
                 .collect(),
+        }
+    }
+
+    /// What the effect is claimed by, as it is stored: a business key names it whichever message asks for it.
+    pub(crate) fn effect(self, fresh: &[bool]) -> &'a str {
+        match self {
+            Claims::Message { terms, .. } => terms
+                .business_key
+                .as_ref()
+                .or(terms.key.as_ref())
+                .map_or("", EncodedKey::as_str),
+            Claims::Batch(_) => self.names(fresh).first().copied().unwrap_or_default(),
         }
     }
 

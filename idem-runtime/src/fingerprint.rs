@@ -19,7 +19,7 @@ mod enabled {
     /// Content whose identity can be checked: whatever is `Serialize`.
     ///
     /// What is hashed is its JSON, without blanks and with the keys of objects sorted, so that neither the order of a map nor the layout of
-    /// a struct matters. Two contents with the same JSON are the same: a number is not its text, but `f32::NAN` is `null`.
+    /// a struct matters. The order of a list does, and a `HashSet` is a list in an order by chance: take a `BTreeSet`, or sort it. Two contents with the same JSON are the same: a number is not its text, but `f32::NAN` is `null`.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` cannot be part of a fingerprint",
         label = "the content of a fingerprint has to be `Serialize`",

@@ -151,11 +151,11 @@ pub(crate) fn fault(error: &MySqlDatabaseError) -> Fault {
         1205 | 3572 => Fault::LockTimeout,
         // server shutdown, network reads and writes, killed connection, closed for idleness; error during commit (Galera)
         1053 | 1158..=1161 | 1180 | 1927 | 2006 | 2013 | 4031 => Fault::Disconnected,
-        // record changed since last read, deadlock, XA deadlock
-        1020 | 1213 | 1614 => Fault::Conflict,
+        // record changed since last read, deadlock, XA deadlock; table changed since the transaction's snapshot
+        1020 | 1213 | 1614 | 1412 => Fault::Conflict,
         // disk full, too many connections, out of resources, not ready (Galera), read-only server, query interrupted, read-only mode,
-        // statement timeouts
-        1021 | 1040 | 1041 | 1047 | 1290 | 1317 | 1836 | 1969 | 3024
+        // statement timeouts; too many transactions, lock wait given up for a DDL, tables locked for a backup
+        1021 | 1040 | 1041 | 1047 | 1290 | 1317 | 1836 | 1969 | 3024 | 1637 | 1689 | 1223
         // access denied to database, user, table, column, for want of a privilege; no such database: nobody's message's fault
         | 1044 | 1045 | 1142 | 1143 | 1227 | 1049
         // table full, error of the storage engine, out of memory (also for sorting), no thread, too many connections or prepared

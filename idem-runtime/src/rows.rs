@@ -71,7 +71,8 @@ pub trait Rows: Database {
         keys: &'a [&'a str],
     ) -> BoxFuture<'a, Result<Vec<Stored>, sqlx::Error>>;
 
-    /// Stores the value of the delivery that holds these claims; the number of rows that took it.
+    /// Stores the value of the delivery that holds these claims; the number of rows that took it. Where the transaction is gone unnoticed, the
+    /// claims may be another worker's by now, whose value stays.
     fn store<'a>(
         conn: &'a mut Self::Connection,
         call: Call<'a>,

@@ -24,6 +24,8 @@ impl Dialect for Sqlite {
 
     const HAS_LEVELS: bool = false;
 
+    const WAITS_AT_BEGIN: bool = true;
+
     /// sqlx's worker thread rolls a BEGIN back when nobody takes its answer.
     const CLOSES: Closes = Closes::Never;
 
@@ -75,12 +77,15 @@ impl Dialect for Sqlite {
     }
 
     /// A full disk, an I/O error or a conflict under `OR ROLLBACK` ends the transaction: <https://www.sqlite.org/lang_transaction.html>.
-    /// BEGIN succeeds only then.
+    /// BEGIN succeeds only then. It is taken back on the spot, since it must not stay when the delivery is dropped.
     fn is_alive(conn: &mut SqliteConnection) -> BoxFuture<'_, bool> {
         Box::pin(async move {
-            let is_dead = sqlx::raw_sql("BEGIN").execute(&mut *conn).await.is_ok();
+            if Self::settle(conn).await.is_err() {
+                return true;
+            }
+            let is_dead = now(conn, "BEGIN").is_ok();
             if is_dead {
-                sqlx::raw_sql("ROLLBACK").execute(conn).await.ok();
+                now(conn, "ROLLBACK").ok();
             }
             !is_dead
         })
@@ -93,18 +98,17 @@ impl Dialect for Sqlite {
         outer: usize,
     ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
-            sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
+            Self::settle(conn).await?;
+            now(conn, "BEGIN")?;
             for level in 1..backend::depth::<Self>(conn) {
                 let savepoint = format!("SAVEPOINT _sqlx_savepoint_{level}");
-                sqlx::raw_sql(AssertSqlSafe(savepoint))
-                    .execute(&mut *conn)
-                    .await?;
+                now(conn, AssertSqlSafe(savepoint))?;
             }
             while backend::depth::<Self>(conn) > outer {
-                backend::rollback::<Self>(conn).await?;
+                wait_for(Box::pin(backend::rollback::<Self>(conn)))?;
             }
             if outer > 0 {
-                sqlx::raw_sql("ROLLBACK").execute(conn).await?;
+                now(conn, "ROLLBACK")?;
             }
             Ok(())
         })
@@ -122,9 +126,7 @@ impl Dialect for Sqlite {
             // Both on the spot, so that the delivery is not dropped between them.
             let row = wait_for(sqlx::raw_sql("PRAGMA busy_timeout").fetch_one(&mut *conn))?;
             let session = row.try_get(0)?;
-            wait_for(Box::pin(
-                sqlx::raw_sql(busy_timeout(milliseconds)).execute(conn),
-            ))?;
+            now(conn, busy_timeout(milliseconds))?;
             Ok(Some(Limit(session)))
         })
     }
@@ -184,6 +186,12 @@ fn busy_timeout(milliseconds: i32) -> AssertSqlSafe<String> {
     AssertSqlSafe(format!("PRAGMA busy_timeout = {milliseconds}"))
 }
 
+/// Runs statements that wait for nothing, without a point at which the delivery could be dropped.
+fn now(conn: &mut SqliteConnection, sql: impl SqlSafeStr) -> Result<(), sqlx::Error> {
+    let sql = sqlx::raw_sql(sql);
+    wait_for(Box::pin(sql.execute(conn))).map(drop)
+}
+
 /// Polls a future to its end on this thread.
 fn wait_for<T>(mut future: BoxFuture<'_, T>) -> T {
     struct Unpark(Thread);
@@ -217,8 +225,8 @@ pub(crate) fn fault(error: &SqliteError) -> Fault {
         5 if code == 517 => Fault::Conflict,
         // BUSY: another connection is writing
         5 => Fault::LockTimeout,
-        // PERM, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, AUTH, NOTADB
-        3 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 15 | 23 | 26 => Fault::Transient,
+        // SCHEMA, PERM, LOCKED, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, PROTOCOL, AUTH, NOTADB
+        17 | 3 | 6 | 7 | 8 | 9 | 10 | 11 | 13 | 14 | 15 | 23 | 26 => Fault::Transient,
         _ => Fault::Permanent,
     }
 }

@@ -96,9 +96,11 @@ async fn prepare<DB: Backend>(
     let returns_to_pool = lease.returns_to_pool();
     let (conn, guard) = lease.split();
     guard.close = outer == 0 && DB::CLOSES != Closes::Never;
-    guard.limit = DB::limit_wait(conn, claims.in_flight())
-        .await
-        .map_err(Error::at_begin)?;
+    if DB::WAITS_AT_BEGIN {
+        guard.limit = DB::limit_wait(conn, claims.in_flight())
+            .await
+            .map_err(Error::at_begin)?;
+    }
     Ok(Open {
         outer,
         depth: outer + 1,
@@ -116,7 +118,18 @@ pub(crate) async fn claim<DB: Backend>(
 ) -> Result<Verdict, Error> {
     // A claim that is dropped while it waits for another worker's would keep its place in the pool until that wait is over.
     guard.close = DB::CLOSES != Closes::Never;
-    let verdict = decide::<DB>(conn, open, claims, persistent).await;
+    let limited = if DB::WAITS_AT_BEGIN {
+        Ok(guard.limit)
+    } else {
+        DB::limit_wait(conn, claims.in_flight()).await
+    };
+    let verdict = match limited {
+        Ok(limit) => {
+            guard.limit = limit;
+            decide::<DB>(conn, open, claims, persistent).await
+        }
+        Err(error) => Err(Error::at_claim(error)),
+    };
     let lifted = lift_limit::<DB>(conn, guard).await;
     let is_lifted = lifted.is_ok();
     let verdict = match (verdict, lifted) {

@@ -9,12 +9,14 @@ use crate::savepoint::savepoint;
 
 /// A handler's transaction that also knows the delivery: a handler under the attribute may declare `tx: &mut Tx<'_, Postgres>`.
 ///
-/// It derefs to the connection, so that queries run on `&mut **tx`. What it tells is for effects that the database does not see: pass
-/// [`key`](Tx::key) on as the other side's idempotency key, so that a second run after a rollback is recognised there.
+/// It derefs to the connection, so that queries run on `&mut **tx`. For effects that the database does not see, pass
+/// [`idempotency_key`](Tx::idempotency_key) on to the other side, so that a second run after a rollback is recognised there.
 pub struct Tx<'t, DB: Backend> {
     pub(crate) transaction: Transaction<'t, DB>,
     pub(crate) consumer: &'t str,
     pub(crate) keys: Vec<&'t str>,
+    /// What the effect is claimed by, as it is stored.
+    pub(crate) effect: &'t str,
     pub(crate) attempt: u32,
 }
 
@@ -29,6 +31,16 @@ impl<DB: Backend> Tx<'_, DB> {
     #[must_use]
     pub fn key(&self) -> &str {
         self.keys.first().copied().unwrap_or_default()
+    }
+
+    /// A key for the other side of a call, equal in all runs and deliveries that ask for this effect and different between effects: the
+    /// consumer, a colon, and the business key as it is stored, or the message's where there is none. At most 1280 bytes; where the other
+    /// side takes fewer, pass a hash of it. Under `each`, of the first fresh message.
+    ///
+    /// The call itself is not part of the transaction: after a rollback it is done again, and the other side has to recognise it.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        format!("{}:{}", self.consumer, self.effect)
     }
 
     /// Under `each`, the keys of the fresh messages, in their order; otherwise the one.

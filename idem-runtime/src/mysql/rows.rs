@@ -48,7 +48,7 @@ const UPDATE_VERSION: &str = concat!(
     " AND LAST_INSERT_ID(?) > 0"
 );
 
-const STORE: &str = "UPDATE processed_messages SET result = ? WHERE consumer = ? AND message_id = ? AND LAST_INSERT_ID(?) > 0";
+const STORE: &str = "UPDATE processed_messages SET result = ? WHERE consumer = ? AND message_id = ? AND result IS NULL AND LAST_INSERT_ID(?) > 0";
 
 impl Rows for MySql {
     fn insert<'a>(

@@ -177,7 +177,7 @@ impl Rows for Postgres {
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
         Box::pin(async move {
             let done = sqlx::query(
-                "UPDATE processed_messages SET result = $3 WHERE consumer = $1 AND message_id = ANY($2)",
+                "UPDATE processed_messages SET result = $3 WHERE consumer = $1 AND message_id = ANY($2) AND result IS NULL",
             )
             .persistent(call.persistent)
             .bind(call.consumer)

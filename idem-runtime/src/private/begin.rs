@@ -231,6 +231,7 @@ where
                 transaction,
                 consumer: claims.consumer(),
                 keys: claims.names(&fresh),
+                effect: claims.effect(&fresh),
                 attempt: run,
             },
             guard,

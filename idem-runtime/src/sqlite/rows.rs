@@ -146,6 +146,7 @@ impl Rows for Sqlite {
                 .push(" WHERE consumer = ")
                 .push_bind(call.consumer);
             push_keys(&mut update, keys);
+            update.push(" AND result IS NULL");
             let done = update
                 .build()
                 .persistent(call.persistent)
