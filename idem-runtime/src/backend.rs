@@ -51,6 +51,11 @@ pub trait Dialect: Rows {
     /// nested `begin`.
     fn savepoint(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 
+    /// How many ROLLBACKs to queue when a savepoint is dropped at this depth, above `outer`.
+    fn levels_to_drop(conn: &Self::Connection, outer: usize) -> usize {
+        depth::<Self>(conn).saturating_sub(outer)
+    }
+
     /// Releases the innermost savepoint.
     fn release(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(commit::<Self>(conn))

@@ -199,7 +199,11 @@ impl Error {
     pub(crate) fn at_store(error: sqlx::Error) -> Error {
         match backend::fault(&error) {
             Fault::Aborted => Error::Aborted(error),
-            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(error.into()),
+            Fault::NoTable => Error::Schema(error.into()),
+            // SQLite's claim has found the table, and the seal is looked for first.
+            Fault::NoTransaction | Fault::NoTableOrTransaction => {
+                Error::TransactionLost(error.into())
+            }
             _ => Error::database(Step::Store)(error),
         }
     }

@@ -60,10 +60,19 @@ impl Dialect for MySql {
     fn commit_foreign(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
             let number = next_number();
-            let question = AssertSqlSafe(format!("SELECT CAST({number} AS UNSIGNED)"));
-            let answer = sqlx::raw_sql(question).fetch_optional(&mut *conn).await?;
-            if answer.and_then(|row| row.try_get(0).ok()) != Some(number) {
+            let question =
+                format!("SELECT CAST({number} AS UNSIGNED), CAST(@@autocommit AS UNSIGNED)");
+            let answer = sqlx::raw_sql(AssertSqlSafe(question))
+                .fetch_optional(&mut *conn)
+                .await?
+                .ok_or_else(out_of_step)?;
+            if answer.try_get(0).ok() != Some(number) {
                 return Err(out_of_step());
+            }
+            if answer.try_get(1).ok() != Some(1_u64) {
+                return Err(sqlx::Error::Configuration(
+                    "with autocommit = 0 there is always a transaction, and no way to see that the one with the deliveries is gone; leave autocommit on".into(),
+                ));
             }
             // Where there is no transaction, a savepoint is not kept.
             sqlx::raw_sql("SAVEPOINT idem_commit; RELEASE SAVEPOINT idem_commit")

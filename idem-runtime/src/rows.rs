@@ -31,6 +31,18 @@ pub struct Row<'a> {
     pub(crate) fingerprint: Option<&'a fingerprint::Bytes>,
 }
 
+/// A value to store.
+#[cfg_attr(
+    not(all(feature = "postgres", feature = "mysql", feature = "sqlite")),
+    allow(dead_code, reason = "each database uses some of it")
+)]
+#[derive(Debug, Clone, Copy)]
+pub struct Value<'a> {
+    pub(crate) json: &'a str,
+    /// Whether the transaction has the library's own seal, and is not one of the caller's.
+    pub(crate) is_sealed: bool,
+}
+
 /// A claim that was there.
 #[derive(Debug, Clone, Default)]
 pub struct Stored {
@@ -72,11 +84,11 @@ pub trait Rows: Database {
     ) -> BoxFuture<'a, Result<Vec<Stored>, sqlx::Error>>;
 
     /// Stores the value of the delivery that holds these claims; the number of rows that took it. Where the transaction is gone unnoticed, the
-    /// claims may be another worker's by now, whose value stays.
+    /// claims may be another worker's by now, which are left as they are.
     fn store<'a>(
         conn: &'a mut Self::Connection,
         call: Call<'a>,
         keys: &'a [&'a str],
-        value: &'a str,
+        value: Value<'a>,
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>>;
 }

@@ -123,7 +123,7 @@ where
 {
     fn drop(&mut self) {
         if !self.is_over {
-            for _ in self.outer..backend::depth::<C::Database>(self.conn) {
+            for _ in 0..C::Database::levels_to_drop(self.conn, self.outer) {
                 backend::start_rollback::<C::Database>(self.conn);
             }
         }

@@ -45,6 +45,11 @@ impl Dialect for Sqlite {
         Box::pin(backend::begin::<Self>(conn, None))
     }
 
+    /// The depth is the worker thread's, which is behind: what is nested in a savepoint has queued its own ROLLBACK before.
+    fn levels_to_drop(_: &SqliteConnection, _: usize) -> usize {
+        1
+    }
+
     /// Dropped half-way, the worker thread would keep in mind to ignore the next ROLLBACK, of whichever transaction. RELEASE and ROLLBACK TO
     /// wait for no disk: as in [`Dialect::nested`].
     fn release(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {

@@ -7,7 +7,7 @@ use crate::backend::{self, Backend, Closes};
 use crate::claims::{self, Claims, Verdict};
 use crate::error::Error;
 use crate::retry::Backoff;
-use crate::rows::Call;
+use crate::rows::{Call, Value};
 use crate::source::{Guard, Lease};
 use crate::transient::is_conflict;
 
@@ -196,10 +196,15 @@ async fn lift_limit<DB: Backend>(
 /// Stores the value of the delivery that holds these claims. On an error the delivery is to be rolled back.
 pub(crate) async fn store<DB: Backend>(
     conn: &mut DB::Connection,
+    open: Open,
     call: Call<'_>,
     keys: &[&str],
-    value: &str,
+    json: &str,
 ) -> Result<(), Error> {
+    let value = Value {
+        json,
+        is_sealed: open.is_outermost(),
+    };
     let rows = DB::store(conn, call, keys, value)
         .await
         .map_err(Error::at_store)?;

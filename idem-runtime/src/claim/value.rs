@@ -48,7 +48,8 @@ impl<DB: Backend> Claim<'_, DB> {
             persistent: self.lease.persistent,
         };
         let keys: Vec<&str> = self.names.keys.iter().map(String::as_str).collect();
-        let storing = transaction::store::<DB>(self.lease.connection(), call, &keys, &json);
+        let conn = self.lease.connection();
+        let storing = transaction::store::<DB>(conn, self.open, call, &keys, &json);
         self.span.within(storing).await
     }
 }

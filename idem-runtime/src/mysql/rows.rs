@@ -4,7 +4,7 @@ use sqlx::{MySql, MySqlConnection, QueryBuilder, Row as _};
 
 use super::answer::{affects_rows, answered, is_first, next_number};
 use crate::backend::BoxFuture;
-use crate::rows::{Call, Row, Rows, Stored};
+use crate::rows::{Call, Row, Rows, Stored, Value};
 use crate::version::ClaimedVersion;
 
 /// A statement takes 65,535 parameters, whose number has 16 bits in the protocol.
@@ -47,6 +47,9 @@ const UPDATE_VERSION: &str = concat!(
     may_follow!(),
     " AND LAST_INSERT_ID(?) > 0"
 );
+
+/// Fails where the transaction is gone: what would be written then is another worker's.
+const SEAL_ANEW: &str = "RELEASE SAVEPOINT idem_seal; SAVEPOINT idem_seal";
 
 const STORE: &str = "UPDATE processed_messages SET result = ? WHERE consumer = ? AND message_id = ? AND result IS NULL AND LAST_INSERT_ID(?) > 0";
 
@@ -168,16 +171,19 @@ impl Rows for MySql {
         conn: &'a mut MySqlConnection,
         call: Call<'a>,
         keys: &'a [&'a str],
-        value: &'a str,
+        value: Value<'a>,
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
         Box::pin(async move {
+            if value.is_sealed {
+                sqlx::raw_sql(SEAL_ANEW).execute(&mut *conn).await?;
+            }
             let mut rows = 0;
             // One by one, since the search for several may lock what it passes.
             for key in keys {
                 let number = next_number();
                 let done = sqlx::query(STORE)
                     .persistent(call.persistent)
-                    .bind(value.as_bytes())
+                    .bind(value.json.as_bytes())
                     .bind(call.consumer.as_bytes())
                     .bind(key.as_bytes())
                     .bind(number)

@@ -1,7 +1,7 @@
 use sqlx::{PgConnection, Postgres, Row as _};
 
 use crate::backend::BoxFuture;
-use crate::rows::{Call, Row, Rows, Stored};
+use crate::rows::{Call, Row, Rows, Stored, Value};
 use crate::version::ClaimedVersion;
 
 /// Bounds the wait for another worker's claim, within the statement: by $1, or by ten seconds where the session has no bound of its own.
@@ -71,6 +71,9 @@ const UPDATE_VERSION: &str = concat!(
     " RETURNING ",
     unbound!()
 );
+
+const STORE: &str = "UPDATE processed_messages SET result = $3 WHERE consumer = $1 AND message_id = ANY($2) AND result IS NULL \
+    AND (NOT $4 OR coalesce(current_setting('idem.seal', true), '') = 'set')";
 
 impl Rows for Postgres {
     fn insert<'a>(
@@ -173,18 +176,17 @@ impl Rows for Postgres {
         conn: &'a mut PgConnection,
         call: Call<'a>,
         keys: &'a [&'a str],
-        value: &'a str,
+        value: Value<'a>,
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
         Box::pin(async move {
-            let done = sqlx::query(
-                "UPDATE processed_messages SET result = $3 WHERE consumer = $1 AND message_id = ANY($2) AND result IS NULL",
-            )
-            .persistent(call.persistent)
-            .bind(call.consumer)
-            .bind(keys)
-            .bind(value)
-            .execute(conn)
-            .await?;
+            let done = sqlx::query(STORE)
+                .persistent(call.persistent)
+                .bind(call.consumer)
+                .bind(keys)
+                .bind(value.json)
+                .bind(value.is_sealed)
+                .execute(conn)
+                .await?;
             Ok(done.rows_affected())
         })
     }

@@ -90,7 +90,7 @@ impl<DB: Backend> Running<'_, DB> {
                     let json =
                         (codec.encode)(&value).map_err(|error| Fault::Library(error.into()))?;
                     let (call, keys) = (claims.call(persistent), claims.stored_keys());
-                    transaction::store::<DB>(conn, call, &keys, &json)
+                    transaction::store::<DB>(conn, open, call, &keys, &json)
                         .await
                         .map_err(Fault::Library)?;
                 }

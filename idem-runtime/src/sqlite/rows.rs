@@ -1,7 +1,7 @@
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
 use crate::backend::BoxFuture;
-use crate::rows::{Call, Row, Rows, Stored};
+use crate::rows::{Call, Row, Rows, Stored, Value};
 use crate::version::ClaimedVersion;
 
 /// A statement takes 32,766 parameters: <https://www.sqlite.org/limits.html#max_variable_number>
@@ -137,12 +137,18 @@ impl Rows for Sqlite {
         conn: &'a mut SqliteConnection,
         call: Call<'a>,
         keys: &'a [&'a str],
-        value: &'a str,
+        value: Value<'a>,
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
         Box::pin(async move {
+            if value.is_sealed {
+                // Fails where the transaction is gone: what would be written then is another worker's.
+                sqlx::raw_sql("RELEASE SAVEPOINT idem_seal; SAVEPOINT idem_seal")
+                    .execute(&mut *conn)
+                    .await?;
+            }
             let mut update = QueryBuilder::<Sqlite>::new("UPDATE processed_messages SET result = ");
             update
-                .push_bind(value)
+                .push_bind(value.json)
                 .push(" WHERE consumer = ")
                 .push_bind(call.consumer);
             push_keys(&mut update, keys);
