@@ -101,7 +101,7 @@ async fn deliver(
     let mut number = 0;
     while let Some(event) = queue.pop_front() {
         let said = match handler(event).await {
-            // Ok: acknowledge. With `gapless`, what is stale was applied itself, before the newer one.
+            // Ok: acknowledge.
             Ok(Outcome::Processed(balance)) => format!("processed, balance {balance}"),
             Ok(Outcome::Stale) => "stale, a newer one was applied".to_owned(),
             Ok(Outcome::Duplicate | Outcome::Replayed(_)) => "duplicate".to_owned(),

@@ -120,7 +120,7 @@ fn assert_span(fields: &Fields, key: &str, outcome: &str) {
     assert!(duration > 0.0);
     assert_eq!(
         fields.contains_key("logged"),
-        outcome == "duplicate",
+        matches!(outcome, "duplicate" | "replayed" | "stale"),
         "{fields:?}"
     );
 }
@@ -143,6 +143,96 @@ async fn a_span_says_what_came_of_the_delivery() {
     pool.close().await;
     handler(&pool, 3, false).await.unwrap_err();
     assert_span(&recorder.take_one(), "3", "failed");
+}
+
+#[idempotent(key = "id", consumer = "billing", replay)]
+async fn replays(tx: &mut SqliteConnection, id: u32) -> anyhow::Result<u32> {
+    let _ = tx;
+    Ok(id)
+}
+
+#[idempotent(key = "id", consumer = "billing", version = "version")]
+async fn latest(tx: &mut SqliteConnection, id: u32, version: u32) -> anyhow::Result<()> {
+    let _ = (tx, id, version);
+    Ok(())
+}
+
+#[idempotent(key = "id", consumer = "billing", business_key = "(order, \"charge\")")]
+async fn charges(tx: &mut SqliteConnection, id: Option<u32>, order: u32) -> anyhow::Result<()> {
+    let _ = (tx, id, order);
+    Ok(())
+}
+
+#[idempotent(key = "id", consumer = "billing", each = "id in ids")]
+async fn each(tx: &mut SqliteConnection, ids: Vec<u32>) -> anyhow::Result<()> {
+    let _ = (tx, ids);
+    Ok(())
+}
+
+#[idempotent(key = "id", consumer = "billing", retries = 2)]
+async fn retried(tx: &mut SqliteConnection, id: u32) -> anyhow::Result<()> {
+    let _ = (tx, id);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_arguments_have_outcomes_of_their_own() {
+    let (_fixture, pool, recorder, _guard) = set_up().await;
+    for outcome in ["processed", "replayed", "replayed"] {
+        let _ = replays(&pool, 1).await.unwrap();
+        assert_span(&recorder.take_one(), "1", outcome);
+        let claimed = idem::Delivery::of("billing", "by hand").replaying();
+        if let Claimed::Fresh(claim) = claimed.claim(&pool).await.unwrap() {
+            claim.commit_with(&1).await.unwrap();
+        }
+        assert_span(&recorder.take_one(), "by hand", outcome);
+    }
+    for (version, outcome) in [
+        (5, "processed"),
+        (5, "duplicate"),
+        (4, "stale"),
+        (6, "processed"),
+    ] {
+        let _ = latest(&pool, 2, version).await.unwrap();
+        assert_span(&recorder.take_one(), "2", outcome);
+        let once = idem::Delivery::of("billing", "once")
+            .version(version)
+            .once(&pool, async |_: &mut SqliteConnection| {
+                Ok::<_, idem::Error>(())
+            });
+        let _ = once.await.unwrap();
+        assert_span(&recorder.take_one(), "once", outcome);
+    }
+    // The message is named by its key, and without one by its action.
+    for (id, name, outcome) in [
+        (Some(4), "4", "processed"),
+        (None, "1|charge", "duplicate"),
+        (Some(5), "5", "duplicate"),
+    ] {
+        let _ = charges(&pool, id, 1).await.unwrap();
+        assert_span(&recorder.take_one(), name, outcome);
+    }
+    for outcome in ["processed", "duplicate"] {
+        let _ = retried(&pool, 3).await.unwrap();
+        assert_span(&recorder.take_one(), "3", outcome);
+    }
+}
+
+/// A batch has one span, which names its first message.
+#[tokio::test]
+async fn a_batch_has_one_span() {
+    let (_fixture, pool, recorder, _guard) = set_up().await;
+    for (ids, name, outcome) in [
+        (vec![7, 8, 9], "7 and 2 more", "processed"),
+        (vec![9, 10], "9 and 1 more", "processed"),
+        (vec![8, 7], "8 and 1 more", "duplicate"),
+        (vec![10], "10", "duplicate"),
+    ] {
+        let _ = each(&pool, ids).await.unwrap();
+        assert_span(&recorder.take_one(), name, outcome);
+    }
+    let _ = each(&pool, Vec::new()).await.unwrap();
+    assert!(recorder.take().is_empty(), "of an empty one there is none");
 }
 
 #[tokio::test]

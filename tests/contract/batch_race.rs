@@ -11,24 +11,39 @@ use super::*;
 
 const WORKERS: usize = 4;
 
-/// Delivers the messages in batches of 40, in an order of the worker's own. What fails is collected, and redelivered.
+/// Where nothing is tried again, since the transaction is the caller's.
+async fn join(pool: &Pool<Db>, together: Together, batch: &[String]) -> Result<usize, Fail> {
+    let mut outer = pool.begin().await?;
+    let outcome = together
+        .deliver(&mut outer, batch.to_vec(), Body::Succeeds)
+        .await?;
+    idem::commit(outer).await?;
+    Ok(outcome.fresh.len())
+}
+
+/// Delivers the messages in batches of 60, in an order of the worker's own. What fails is collected, and redelivered.
 async fn work(
     pool: Pool<Db>,
     together: Together,
+    joins: bool,
     messages: Vec<String>,
     barrier: Arc<Barrier>,
 ) -> (usize, Vec<Fail>) {
     let (mut processed, mut errors) = (0, Vec::new());
     barrier.wait().await;
-    for batch in messages.chunks(40) {
+    for batch in messages.chunks(60) {
         loop {
-            match together
-                .deliver(&pool, batch.to_vec(), Body::Succeeds)
-                .await
-            {
-                Ok(outcome) => {
-                    processed += outcome.fresh.len();
-                    assert_eq!(outcome.fresh.len() + outcome.duplicates.len(), batch.len());
+            let fresh = if joins {
+                join(&pool, together, batch).await
+            } else {
+                let outcome = together
+                    .deliver(&pool, batch.to_vec(), Body::Succeeds)
+                    .await;
+                outcome.map(|outcome| outcome.fresh.len())
+            };
+            match fresh {
+                Ok(fresh) => {
+                    processed += fresh;
                     break;
                 }
                 Err(error) => {
@@ -47,13 +62,15 @@ async fn p2_overlapping_batches_do_not_deadlock() {
     let test = Test::new(u32::try_from(WORKERS).unwrap()).await;
     for round in 0..6 {
         let together = TOGETHER[round % 2];
-        let all: Vec<_> = (0..400).map(|number| format!("{round} {number}")).collect();
+        // On SQLite an outer transaction that has read cannot become a writer beside others.
+        let joins = round >= 3 && db::WIRE.is_some();
+        let all: Vec<_> = (0..300).map(|number| format!("{round} {number}")).collect();
         let barrier = Arc::new(Barrier::new(WORKERS));
         let mut workers = JoinSet::new();
         for worker in 0..WORKERS {
             let messages = shuffled(&all, (round * WORKERS + worker) as u64);
             let barrier = Arc::clone(&barrier);
-            workers.spawn(work(test.pool.clone(), together, messages, barrier));
+            workers.spawn(work(test.pool.clone(), together, joins, messages, barrier));
         }
         let mut processed = 0;
         while let Some(worker) = workers.join_next().await {
@@ -84,7 +101,7 @@ async fn p2_batches_beside_single_deliveries() {
         let messages = shuffled(&all, worker as u64);
         workers.spawn(async move {
             if worker % 2 == 0 {
-                return work(pool, TOGETHER[worker / 2], messages, barrier).await;
+                return work(pool, TOGETHER[worker / 2], false, messages, barrier).await;
             }
             let (mut processed, mut errors) = (0, Vec::new());
             barrier.wait().await;

@@ -41,28 +41,61 @@ async fn p2_an_equal_id_or_an_equal_action_is_a_duplicate() {
             let outcome = deliver(first, &test.pool, Some("id1"), "A", Body::Succeeds).await;
             assert_eq!(outcome.unwrap(), Outcome::Processed(7), "{what}");
             assert_eq!(test.claims().await, 2, "{what}: both are claimed");
-            for (id, action) in [("id1", "A"), ("id2", "A"), ("id1", "B"), ("id2", "A")] {
+            for (id, action, claims) in [
+                ("id1", "A", 2),
+                // The id of a duplicate by its action is kept, for its own redeliveries.
+                ("id2", "A", 3),
+                // The action of a duplicate by its id is not: nobody has done it.
+                ("id1", "B", 3),
+                ("id2", "A", 3),
+                ("id2", "B", 3),
+            ] {
                 let outcome = deliver(second, &test.pool, Some(id), action, Body::Panics).await;
                 assert_eq!(
                     outcome.unwrap(),
                     Outcome::Duplicate,
                     "{what}: {id} {action}"
                 );
-                assert_eq!(test.claims().await, 2, "{what}: a duplicate leaves no row");
+                assert_eq!(test.claims().await, claims, "{what}: {id} {action}");
                 test.assert_pool_is_clean(&what).await;
             }
-            let outcome = deliver(second, &test.pool, Some("id2"), "B", Body::Succeeds).await;
+            let outcome = deliver(second, &test.pool, Some("id3"), "B", Body::Succeeds).await;
             assert_eq!(outcome.unwrap(), Outcome::Processed(7), "{what}");
             // Without a business key, only the id counts.
-            for id in ["id1", "id2"] {
+            for id in ["id1", "id2", "id3"] {
                 let outcome = on_connection(&test.pool, id, Body::Panics).await;
                 assert_eq!(outcome.unwrap(), Outcome::Duplicate, "{what}: {id}");
             }
             for action in ["A", "B"] {
                 assert_eq!(test.effects_of(action).await, 1, "{what}: {action}");
             }
-            assert_eq!(test.claims().await, 4, "{what}");
+            assert_eq!(test.claims().await, 5, "{what}");
         }
+    }
+}
+
+/// Also where the connection is held, and where it is joined and the outer transaction is rolled back.
+#[tokio::test]
+async fn p1_the_kept_id_is_committed_with_its_source() {
+    for way in WAYS {
+        let test = Test::new(2).await;
+        let _ = deliver(way, &test.pool, None, "A", Body::Succeeds)
+            .await
+            .unwrap();
+        let mut held = test.pool.acquire().await.unwrap();
+        let outcome = deliver(way, &mut *held, Some("held"), "A", Body::Panics).await;
+        assert_eq!(outcome.unwrap(), Outcome::Duplicate, "{way:?}");
+        // It is left in no transaction.
+        effect(&mut held, "probe").await.unwrap();
+        assert_eq!(test.effects_of("probe").await, 1);
+        assert_eq!(test.claims().await, 2, "{way:?}");
+        let mut outer = sqlx::Connection::begin(&mut *held).await.unwrap();
+        let outcome = deliver(way, &mut outer, Some("joined"), "A", Body::Panics).await;
+        assert_eq!(outcome.unwrap(), Outcome::Duplicate, "{way:?}");
+        outer.rollback().await.unwrap();
+        assert_eq!(test.claims().await, 2, "{way:?}");
+        drop(held);
+        test.assert_pool_is_clean("kept").await;
     }
 }
 
@@ -139,13 +172,14 @@ async fn p2_without_an_id_the_action_decides() {
             (None, "A", Outcome::Duplicate),
             (None, "B", Outcome::Processed(7)),
             (Some("id1"), "A", Outcome::Duplicate),
-            (Some("id1"), "C", Outcome::Processed(7)),
+            (Some("id1"), "C", Outcome::Duplicate),
+            (Some("id2"), "C", Outcome::Processed(7)),
             (None, "C", Outcome::Duplicate),
         ] {
             let outcome = deliver(way, &test.pool, id, action, Body::Succeeds).await;
             assert_eq!(outcome.unwrap(), expected, "{way:?} {id:?} {action}");
         }
-        assert_eq!(test.claims().await, 4, "{way:?}: no row for a missing id");
+        assert_eq!(test.claims().await, 5, "{way:?}: no row for a missing id");
     }
 }
 
@@ -182,13 +216,13 @@ async fn p1_both_in_an_outer_transaction() {
             ("id1", "A", Body::Succeeds, Some(Outcome::Processed(7))),
             ("id2", "A", Body::Panics, Some(Outcome::Duplicate)),
             ("id1", "B", Body::Panics, Some(Outcome::Duplicate)),
-            ("id2", "B", Body::Succeeds, Some(Outcome::Processed(7))),
+            ("id3", "B", Body::Succeeds, Some(Outcome::Processed(7))),
         ] {
             let outcome = deliver(way, &mut outer, Some(id), action, body).await;
             assert_eq!(outcome.ok(), expected, "{way:?} {id} {action}");
         }
         idem::commit(outer).await.unwrap();
-        assert_eq!(test.claims().await, 4, "{way:?}");
+        assert_eq!(test.claims().await, 5, "{way:?}");
         test.assert_pool_is_clean("joined").await;
     }
 }

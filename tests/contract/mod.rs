@@ -7,15 +7,23 @@ mod business_race;
 pub(crate) mod by_hand;
 mod cancel;
 mod deliver;
+mod fingerprint;
 mod gapless;
 mod in_flight;
+mod isolation;
 mod keys;
 mod lost;
 mod nested;
 mod one_by_one;
 mod own_wait;
 pub(crate) mod race;
+mod replay;
+mod retries;
+mod savepoint;
 mod schema;
+mod tx;
+mod unfit_value;
+mod upgrade;
 mod version;
 mod version_race;
 
@@ -53,7 +61,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    fn end(self) -> Result<u64, Fail> {
+    pub(crate) fn end(self) -> Result<u64, Fail> {
         match self {
             Body::Succeeds | Body::ReturnsEarly => Ok(7),
             Body::Fails => Err(Fail::Refused),

