@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -76,13 +77,13 @@ fn projection_applies_the_latest_and_every_change_in_turn() {
         let mut shown = BTreeMap::new();
         for (account, version, outcome) in &latest {
             let applied = applied.entry(account).or_default();
-            if *version > *applied {
-                *applied = *version;
-                shown.insert(account.clone(), balance(outcome).expect(outcome));
-            } else if *version == *applied {
-                assert_eq!(outcome, "duplicate");
-            } else {
-                assert_eq!(outcome, "stale, a newer one was applied");
+            match (*version).cmp(applied) {
+                Ordering::Greater => {
+                    *applied = *version;
+                    shown.insert(account.clone(), balance(outcome).expect(outcome));
+                }
+                Ordering::Equal => assert_eq!(outcome, "duplicate"),
+                Ordering::Less => assert_eq!(outcome, "stale, a newer one was applied"),
             }
         }
         assert_eq!(balances(stdout), shown, "seed {seed}");

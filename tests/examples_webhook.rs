@@ -307,7 +307,7 @@ async fn what_cannot_be_believed_is_refused() {
     send(signed().without("Webhook-Id")).is_refused(400, no_id);
     stage
         .send("", ALICE)
-        .is_refused(400, "part 1 of the message's key is empty");
+        .is_refused(400, "the message's key, or its first part, is empty");
     let long = "x".repeat(idem::MAX_KEY_BYTES + 1);
     stage
         .send(&long, ALICE)

@@ -54,8 +54,9 @@ mod db {
     pub(crate) const MET: usize = 1;
     /// Those that bound a wait.
     pub(crate) const BOUND: usize = 2;
-    /// Those that store a value for a message with two keys.
+    /// Those that prove the seal and store a value, for a message with one key and with two.
     pub(crate) const STORES: usize = 2;
+    pub(crate) const STORES_BOTH: usize = 3;
     pub(crate) const SET_ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL";
     pub(crate) const CONNECTION_ID: &str = "SELECT CAST(connection_id() AS SIGNED)";
     pub(crate) const KILL: &str = "KILL {}";

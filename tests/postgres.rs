@@ -56,8 +56,9 @@ mod db {
     pub(crate) const MET: usize = 0;
     /// Those that bound a wait.
     pub(crate) const BOUND: usize = 0;
-    /// Those that store a value for a message with two keys.
+    /// Those that prove the seal and store a value, for a message with one key and with two.
     pub(crate) const STORES: usize = 1;
+    pub(crate) const STORES_BOTH: usize = 1;
     pub(crate) const SET_ISOLATION: &str =
         "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL";
     pub(crate) const CONNECTION_ID: &str = "SELECT pg_backend_pid()::bigint";

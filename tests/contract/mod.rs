@@ -20,6 +20,7 @@ pub(crate) mod race;
 mod replay;
 mod retries;
 mod savepoint;
+mod savepoint_cancel;
 mod schema;
 mod tx;
 mod unfit_value;

@@ -124,3 +124,18 @@ async fn p9_nothing_is_left_set_when_begin_fails() {
     assert_eq!(outcome, Outcome::Processed(7));
     assert_eq!(number(&mut conn, db::OWN_WAIT).await.unwrap(), db::SET);
 }
+
+/// COMMIT would take its answer for that of a transaction which the server has begun by itself.
+#[tokio::test]
+async fn p3_without_autocommit_an_outer_transaction_that_has_ended_is_not_committed() {
+    let test = Test::new(1).await;
+    let mut outer = test.pool.begin().await.unwrap();
+    run(&mut outer, "SET autocommit = 0").await.unwrap();
+    let outcome = on_connection(&mut outer, "evt-1", Body::Succeeds).await;
+    // Refused at once, or at the latest when it is committed: nothing may be acknowledged.
+    if outcome.is_ok() {
+        run(&mut outer, "ROLLBACK").await.unwrap();
+        assert!(idem::commit(outer).await.is_err());
+    }
+    assert_eq!(test.effects_of("evt-1").await, 0);
+}

@@ -1,4 +1,4 @@
-//! P1, P3, P5: a part of a handler that may fail, by `idem::savepoint` and `Tx::savepoint`.
+//! P1, P3: a part of a handler that may fail, by `idem::savepoint` and `Tx::savepoint`.
 
 use idem::Tx;
 
@@ -6,7 +6,7 @@ use super::*;
 
 /// What a part does after its effect.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Part {
+pub(super) enum Part {
     Succeeds,
     Refuses,
     /// By a statement that fails, which poisons the rest on PostgreSQL.
@@ -18,7 +18,7 @@ enum Part {
 }
 
 impl Part {
-    async fn run(self, conn: &mut Conn, message: &str) -> Result<u64, Fail> {
+    pub(super) async fn run(self, conn: &mut Conn, message: &str) -> Result<u64, Fail> {
         effect(conn, message).await?;
         match self {
             Part::Succeeds => Ok(1),
@@ -177,88 +177,4 @@ async fn p3_outside_of_a_transaction_there_are_no_parts() {
         "{error:?}"
     );
     assert_eq!(test.effects_of("evt-1").await, 0, "it does not run");
-}
-
-/// A part is dropped after so many polls, with the answer that it waits for perhaps already there, and the delivery goes on with the
-/// rest; `true` if the part was done.
-#[idempotent(key = "message", consumer = "billing")]
-async fn cancels(
-    tx: &mut Tx<'_, Db>,
-    message: &str,
-    polls: usize,
-    part: Part,
-    body: Body,
-) -> Result<bool, Fail> {
-    effect(tx, &format!("{message} before")).await?;
-    let name = format!("{message} part");
-    let mut part = Box::pin(tx.savepoint(async |conn: &mut Conn| part.run(conn, &name).await));
-    let done = idem_tests::poll_times(polls, part.as_mut()).await;
-    tokio::time::sleep(std::time::Duration::from_millis(3)).await;
-    drop(part);
-    effect(tx, &format!("{message} after")).await?;
-    body.end()?;
-    Ok(done.is_some())
-}
-
-/// The rollback that follows is the delivery's, and is not taken for the part's.
-#[tokio::test]
-async fn p5_a_delivery_that_fails_after_a_dropped_part_is_undone() {
-    let test = Test::slow(1).await;
-    for polls in 0..12 {
-        for part in [Part::Succeeds, Part::Refuses] {
-            let message = format!("{part:?} {polls}");
-            let result = cancels(&test.pool, &message, polls, part, Body::Fails).await;
-            assert!(result.is_err(), "{message}: {result:?}");
-            test.assert_pool_is_clean(&message).await;
-            for what in ["before", "part", "after"] {
-                let effects = test.effects_of(&format!("{message} {what}")).await;
-                assert_eq!(effects, 0, "{message} {what}");
-            }
-            let again = on_connection(&test.pool, &message, Body::Succeeds).await;
-            assert_eq!(again.unwrap(), Outcome::Processed(7), "{message}");
-            assert_eq!(test.effects_of(&message).await, 1, "{message}");
-        }
-    }
-}
-
-/// Where the statement under way cannot be taken back, the delivery fails, and nothing of it is applied: on PostgreSQL while the savepoint
-/// is released; on MySQL at any statement, which leaves the connection out of step.
-#[tokio::test]
-async fn p5_a_part_that_is_dropped_half_way_leaves_the_transaction_as_it_was() {
-    let test = Test::slow(1).await;
-    for part in [Part::Succeeds, Part::Refuses] {
-        let (mut polls, mut failures) = (0, 0);
-        loop {
-            let message = format!("{part:?} {polls}");
-            let result = cancels(&test.pool, &message, polls, part, Body::Succeeds).await;
-            test.assert_pool_is_clean(&message).await;
-            let effects = async |what: &str| test.effects_of(&format!("{message} {what}")).await;
-            if let Ok(outcome) = result {
-                let done = outcome == Outcome::Processed(true);
-                assert_eq!(effects("before").await, 1, "{message}");
-                assert_eq!(effects("after").await, 1, "{message}");
-                let is_kept = done && part == Part::Succeeds;
-                assert_eq!(effects("part").await, i64::from(is_kept), "{message}");
-                if done {
-                    break;
-                }
-            } else {
-                let error = result.unwrap_err();
-                assert!(error.is_transient(), "{message}: {error:?}");
-                failures += 1;
-                for what in ["before", "part", "after"] {
-                    assert_eq!(effects(what).await, 0, "{message} {what}");
-                }
-                let again = cancels(&test.pool, &message, 500, part, Body::Succeeds).await;
-                assert_eq!(again.unwrap(), Outcome::Processed(true), "{message}");
-            }
-            polls += 1;
-            assert!(polls < 500, "a part has an end");
-        }
-        assert!(polls >= db::WAITS, "cancelled at {polls} places only");
-        assert!(failures <= polls - 1, "{failures} of {polls}");
-        if !db::CANCELLED_IS_UNUSABLE {
-            assert!(failures <= usize::from(db::ABORTS), "{failures} of {polls}");
-        }
-    }
 }

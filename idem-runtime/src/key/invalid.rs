@@ -26,10 +26,13 @@ pub enum InvalidKey {
 impl fmt::Display for InvalidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty { part } => write!(
-                f,
-                "part {part} of the message's key is empty, and all messages without an id would count as one; send the message to the dead letters, or key on a field that is always there"
-            ),
+            Self::Empty { part } => {
+                match part {
+                    1 => f.write_str("the message's key, or its first part, is empty")?,
+                    part => write!(f, "part {part} of the message's key is empty")?,
+                }
+                f.write_str(", and all messages without an id would count as one; send the message to the dead letters, or key on a field that is always there")
+            }
             Self::TooLong { bytes } => write!(
                 f,
                 "the message's key has {bytes} bytes and may have {MAX_KEY_BYTES}; it is never truncated or hashed, so key on a shorter field"
