@@ -33,12 +33,12 @@ mod db {
     pub(crate) const SNAPSHOTS: &str = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ";
     pub(crate) const CONFLICTS: &str = "CREATE TABLE conflicts (id int PRIMARY KEY, n bigint NOT NULL) ENGINE = InnoDB; INSERT INTO conflicts VALUES (1, 0), (2, 0)";
     /// The table of claims as the first users created it, before any argument needed a column of its own.
-    pub(crate) const OLDER: &str = r#"CREATE TABLE IF NOT EXISTS processed_messages (
+    pub(crate) const OLDER: &str = r"CREATE TABLE IF NOT EXISTS processed_messages (
   consumer     varbinary(255)  NOT NULL,
   message_id   varbinary(1024) NOT NULL,
   processed_at timestamp(6)    NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
   PRIMARY KEY (consumer, message_id)
-) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;"#;
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;";
     pub(crate) const ADD_COLUMNS: &str = idem::sql::MYSQL_ADD_COLUMNS;
     /// How long the session waits for locks; where it waits as long as [`SET`], it was told to by [`SET_OWN_WAIT`].
     pub(crate) const OWN_WAIT: &str = "SELECT CAST(@@SESSION.innodb_lock_wait_timeout AS SIGNED)";

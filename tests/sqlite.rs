@@ -28,12 +28,12 @@ mod db {
     pub(crate) const SNAPSHOTS: &str = "SELECT 1";
     pub(crate) const CONFLICTS: &str = "CREATE TABLE conflicts (id integer PRIMARY KEY, n integer NOT NULL); INSERT INTO conflicts VALUES (1, 0), (2, 0)";
     /// The table of claims as the first users created it, before any argument needed a column of its own.
-    pub(crate) const OLDER: &str = r#"CREATE TABLE IF NOT EXISTS processed_messages (
+    pub(crate) const OLDER: &str = r"CREATE TABLE IF NOT EXISTS processed_messages (
   consumer     text NOT NULL,
   message_id   text NOT NULL,
   processed_at text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
   PRIMARY KEY (consumer, message_id)
-) WITHOUT ROWID;"#;
+) WITHOUT ROWID;";
     pub(crate) const ADD_COLUMNS: &str = idem::sql::SQLITE_ADD_COLUMNS;
     /// How long the session waits for locks; where it waits as long as [`SET`], it was told to by [`SET_OWN_WAIT`].
     pub(crate) const OWN_WAIT: &str = "PRAGMA busy_timeout";
@@ -47,8 +47,8 @@ mod db {
     pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
 
     /// There is one.
-    pub(crate) async fn level(_: &mut Conn) -> Result<String, sqlx::Error> {
-        Ok("serializable".to_owned())
+    pub(crate) fn level(_: &mut Conn) -> std::future::Ready<Result<String, sqlx::Error>> {
+        std::future::ready(Ok("serializable".to_owned()))
     }
 
     /// Loses against another transaction. A delivery begins as a writer, and nobody can write beside it; but its body may lose in another

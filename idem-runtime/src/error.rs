@@ -65,9 +65,10 @@ pub enum Error {
     )]
     Isolation,
 
-    /// Nothing was tried: the database was out of reach for a message before this one of the same [`batch`](crate::batch). Transient.
+    /// The message was not tried on its own after its [`batch`](crate::batch()) had failed, since the database was out of reach for the batch
+    /// or for a message before it. Transient. If it was the batch's COMMIT whose answer was lost, the next delivery finds out.
     #[error(
-        "not tried, since the database was out of reach for a message before this one; let the broker redeliver it"
+        "not tried on its own, since the database was out of reach for its batch or for a message before it; let the broker redeliver it"
     )]
     NotTried(#[source] Cause),
 
@@ -210,6 +211,10 @@ impl Error {
 
     /// An error of the COMMIT of a transaction that is not a delivery's.
     pub(crate) fn at_outer_commit(error: sqlx::Error) -> Error {
+        // No message is at fault when the session is set up so that nothing can be told of the transaction.
+        if matches!(error, sqlx::Error::Configuration(_)) {
+            return Error::OuterTransaction(error.into());
+        }
         match Error::at_commit(error) {
             Error::Aborted(error) => Error::OuterTransaction(error.into()),
             Error::TransactionLost(cause) => Error::OuterTransaction(cause),

@@ -1,7 +1,7 @@
 mod rows;
 
 use sqlx::postgres::PgDatabaseError;
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Transaction};
 
 use crate::Isolation;
 use crate::backend::{self, BoxFuture, Closes, Dialect, Fault};
@@ -48,6 +48,23 @@ impl Dialect for Postgres {
         Box::pin(ForgottenWhenDropped::new(Box::pin(backend::begin::<Self>(
             conn, None,
         ))))
+    }
+
+    /// When this is dropped half-way, sqlx's ROLLBACK TO goes out after it. ROLLBACK TO keeps its savepoint, so that after any nested
+    /// rollback there may be an older one of the same name, back to which that would undo what others have done since. A new one
+    /// stands in front of it, and makes the ROLLBACK TO one of nothing; it is also what takes sqlx's depth back here.
+    fn release(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            let level = backend::depth::<Self>(conn).saturating_sub(1);
+            let anew = format!(
+                "RELEASE SAVEPOINT _sqlx_savepoint_{level}; SAVEPOINT _sqlx_savepoint_{level}"
+            );
+            sqlx::raw_sql(AssertSqlSafe(anew))
+                .execute(&mut *conn)
+                .await?;
+            backend::start_rollback::<Self>(conn);
+            Ok(())
+        })
     }
 
     fn nested(

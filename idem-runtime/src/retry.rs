@@ -6,7 +6,8 @@ use crate::transient::is_conflict;
 /// Runs a unit of work again when it lost against another transaction: after a serialization failure or a deadlock, and only then. Between
 /// two runs it waits some milliseconds, more each time and by chance, outside of any transaction.
 ///
-/// The unit is a whole delivery, with its transaction; a part of one cannot be run again. For handlers under the attribute there is
+/// The unit is a whole delivery, with its transaction; a part of one cannot be run again. It waits with the async runtime that sqlx was given,
+/// and panics outside of one. For handlers under the attribute there is
 /// `retries = 3`, which does the same.
 ///
 /// ```no_run

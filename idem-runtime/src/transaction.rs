@@ -243,7 +243,7 @@ async fn seal_and_commit<DB: Backend>(conn: &mut DB::Connection, open: Open) -> 
             .map_err(Error::at_commit);
     }
     // RELEASE SAVEPOINT fails in a dead transaction, and needs no seal.
-    backend::commit::<DB>(conn).await.map_err(Error::at_commit)
+    DB::release(conn).await.map_err(Error::at_commit)
 }
 
 /// Rolls back and waits for it, since a rollback that is left to the drop needs an async runtime to go out. A connection on which it

@@ -20,8 +20,9 @@ async fn join(pool: &Pool<Db>, id: &str, action: &str) -> Result<Outcome<u64>, F
 async fn at_once(test: &Test, pairs: &[(String, String)], joins: bool) -> (usize, Vec<Fail>) {
     let barrier = Arc::new(Barrier::new(pairs.len()));
     let mut deliveries = JoinSet::new();
-    for (id, action) in pairs.iter().cloned() {
+    for pair in pairs {
         let (pool, barrier) = (test.pool.clone(), Arc::clone(&barrier));
+        let (id, action) = pair.clone();
         deliveries.spawn(async move {
             let mut errors = Vec::new();
             barrier.wait().await;
@@ -69,7 +70,10 @@ async fn p2_one_action_under_many_ids_at_once() {
 
 /// Ids before and behind the actions, as they are stored.
 fn name(round: u64, what: &str) -> String {
-    format!("{}{what}{round}", if round % 2 == 0 { "" } else { "~" })
+    format!(
+        "{}{what}{round}",
+        if round.is_multiple_of(2) { "" } else { "~" }
+    )
 }
 
 /// Each id twice, and each action under two ids.
@@ -83,7 +87,7 @@ async fn p2_two_actions_under_four_ids_at_once() {
             .take(8)
             .map(|(id, action)| (name(round, id), name(round, action)))
             .collect();
-        let joins = round % 3 == 0 && db::WIRE.is_some();
+        let joins = round.is_multiple_of(3) && db::WIRE.is_some();
         let pairs = idem_tests::shuffled(&pairs, round);
         let (processed, errors) = at_once(&test, &pairs, joins).await;
         assert_eq!(processed, 2, "round {round}");

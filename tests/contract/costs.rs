@@ -113,9 +113,12 @@ async fn retries_cost_nothing_where_none_is_needed() {
 async fn a_replay_costs_a_statement() {
     for business_key in [false, true] {
         let mut counted = Counted::new().await;
-        let make = |id| match business_key {
-            false => Delivery::of("billing", id),
-            true => Delivery::with_business_key("billing", id, id),
+        let make = |id| {
+            if business_key {
+                Delivery::with_business_key("billing", id, id)
+            } else {
+                Delivery::of("billing", id)
+            }
         };
         for _ in 0..2 {
             let _ = counted.replay(make("warm")).await;

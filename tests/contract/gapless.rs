@@ -75,13 +75,12 @@ enum Expected {
 fn assert_expected(result: Result<Outcome<u64>, Fail>, expected: Expected, what: &str) {
     let is_expected = match (&result, expected) {
         (Ok(outcome), Expected::Applied) => outcome.is_processed(),
-        (Err(Fail::Refused), Expected::Fails) | (Ok(Outcome::Duplicate), Expected::Duplicate) => {
-            true
-        }
         (Err(Fail::Delivery(Error::OutOfTurn { applied, .. })), Expected::OutOfTurn(expected)) => {
             *applied == expected
         }
-        (
+        (Err(Fail::Refused), Expected::Fails)
+        | (Ok(Outcome::Duplicate), Expected::Duplicate)
+        | (
             Err(Fail::Delivery(Error::InvalidVersion(InvalidVersion::BeforeFirst { .. }))),
             Expected::BeforeFirst,
         ) => true,

@@ -33,7 +33,7 @@ async fn waits(#[tx] tx: &mut Conn, message: &str, body: Body) -> Result<u64, Fa
 }
 
 const A_LITTLE: InFlight = InFlight::Within(Duration::from_millis(300));
-const LONG: InFlight = InFlight::Within(Duration::from_secs(60));
+const LONG: InFlight = InFlight::Within(Duration::from_mins(1));
 
 /// Against a wait without end.
 const A_WHILE: Duration = Duration::from_secs(8);

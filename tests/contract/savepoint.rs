@@ -85,9 +85,10 @@ async fn p1_a_part_that_fails_is_undone_and_the_rest_commits() {
             let message = format!("{by_tx} {joins}");
             let outcome = if joins {
                 let mut outer = test.pool.begin().await.unwrap();
-                let outcome = match by_tx {
-                    true => on_tx(&mut outer, &message, &parts).await,
-                    false => on_conn(&mut outer, &message, &parts).await,
+                let outcome = if by_tx {
+                    on_tx(&mut outer, &message, &parts).await
+                } else {
+                    on_conn(&mut outer, &message, &parts).await
                 };
                 idem::commit(outer).await.unwrap();
                 outcome

@@ -24,12 +24,11 @@ async fn p4_a_stored_value_of_another_type_is_a_permanent_error() {
     let test = Test::new(1).await;
     let _ = issue(&test.pool, "evt-1", receipt(1)).await.unwrap();
     for way in WAYS {
-        let result = match way {
-            Way::Attribute => of_another_type(&test.pool, "evt-1").await,
-            _ => {
-                let delivery = Delivery::of("billing", "evt-1");
-                deliver(way, &test.pool, delivery, "evt-1", vec![1_u8]).await
-            }
+        let result = if way == Way::Attribute {
+            of_another_type(&test.pool, "evt-1").await
+        } else {
+            let delivery = Delivery::of("billing", "evt-1");
+            deliver(way, &test.pool, delivery, "evt-1", vec![1_u8]).await
         };
         let error = result.unwrap_err();
         assert!(!error.is_transient(), "{error:?}");
@@ -54,12 +53,12 @@ async fn p1_a_value_that_is_too_long_undoes_the_delivery() {
     for way in WAYS {
         for filler in ["a", "é", "\0"] {
             let message = format!("{way:?} {filler:?}");
-            let run = async |value: String| match way {
-                Way::Attribute => long(&test.pool, &message, value).await,
-                _ => {
-                    let delivery = Delivery::of("billing", message.as_str());
-                    deliver(way, &test.pool, delivery, &message, value).await
+            let run = async |value: String| {
+                if way == Way::Attribute {
+                    return long(&test.pool, &message, value).await;
                 }
+                let delivery = Delivery::of("billing", message.as_str());
+                deliver(way, &test.pool, delivery, &message, value).await
             };
             // A NUL is `\u0000` in JSON.
             let mut value = longest(if filler == "\0" { "123456" } else { filler });

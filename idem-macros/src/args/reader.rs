@@ -87,7 +87,11 @@ impl<'a, 'p> Reader<'a, 'p> {
     /// The value after `=` as it stands, for arguments to which a string is no expression.
     pub(super) fn literal(&mut self) -> Option<Expr> {
         self.equals()?;
-        let parsed = self.input.parse();
+        // From a macro of the user's, a literal comes in a group that nobody sees.
+        let parsed = self.input.parse().map(|value| match value {
+            Expr::Group(group) => *group.expr,
+            value => value,
+        });
         self.finish("a value", parsed)
     }
 
