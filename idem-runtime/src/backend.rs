@@ -42,6 +42,13 @@ pub trait Dialect: Rows {
         returns_to_pool: bool,
     ) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 
+    /// Proves that the transaction is still the one that [`Dialect::begin_with`] has opened, where the statement that stores a value does
+    /// not.
+    fn prove(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        let _ = conn;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Commits a transaction at depth 1 that [`Dialect::begin_with`] did not open, and notices as well as it can that it is dead.
     fn commit_foreign(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(commit::<Self>(conn))

@@ -5,7 +5,7 @@ use crate::{BatchOutcome, Error, Outcome};
 
 /// Delivers a batch to a handler with `each`, and when that fails, its messages one by one, so that one that cannot be processed does not
 /// hold up the others. What comes back is in the order of the messages: acknowledge each `Ok`, and let each `Err` be redelivered or go
-/// to the dead letters, as its own error says.
+/// to the dead letters, as its own error says. The handler's value is of a batch, and is dropped: a message is `Processed(())`.
 ///
 /// ```no_run
 /// # extern crate idem_runtime as idem;

@@ -1,6 +1,4 @@
-#[cfg(feature = "replay")]
 mod value;
-#[cfg(feature = "replay")]
 pub(crate) use value::Names;
 
 use std::ops::{Deref, DerefMut};
@@ -85,7 +83,6 @@ where
             lease,
             open,
             span,
-            #[cfg(feature = "replay")]
             names: Names::new(terms.consumer, &terms.stored_keys()),
         }),
         ended => {
@@ -139,7 +136,6 @@ pub struct Claim<'c, DB: Backend> {
     pub(crate) lease: Lease<'c, DB>,
     pub(crate) open: Open,
     pub(crate) span: Span,
-    #[cfg(feature = "replay")]
     pub(crate) names: Names,
 }
 

@@ -17,7 +17,7 @@ use crate::{Error, InFlight, Isolation, Key, Source, consumer};
 /// for id in ids {
 ///     batch.push(id);
 /// }
-/// let mut claimed = batch.claim(pool).await?;
+/// let claimed = batch.claim(pool).await?;
 /// if let Some(mut claim) = claimed.claim {
 ///     for index in claimed.fresh {
 ///         sqlx::query("INSERT INTO credits (message) VALUES (?)").bind(&ids[index]).execute(&mut *claim).await?;
@@ -56,8 +56,7 @@ impl<'a> Deliveries<'a> {
 
     /// As [`push`](Deliveries::push), with content that must be equal in all deliveries of the message: see
     /// [`Delivery::fingerprint`](crate::Delivery::fingerprint). A mismatch fails the whole batch.
-    #[cfg(feature = "fingerprint")]
-    #[expect(
+    #[allow(
         clippy::needless_pass_by_value,
         reason = "a reference to it will do as well, and a value reads better"
     )]
@@ -108,7 +107,6 @@ impl<'a> Deliveries<'a> {
                     lease,
                     open,
                     span,
-                    #[cfg(feature = "replay")]
                     names: claim::Names::new(terms.consumer, &[]),
                 };
                 Ok(ClaimedBatch::new(Some(claim), &fresh))

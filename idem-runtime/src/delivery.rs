@@ -1,6 +1,5 @@
 use crate::backend::Backend;
 use crate::claim::{self, Claimed};
-#[cfg(feature = "fingerprint")]
 use crate::fingerprint::Digest;
 use crate::key::{EncodedKey, OptionalKey};
 use crate::once::{self, AsyncFunc};
@@ -53,7 +52,7 @@ impl<'a> Delivery<'a> {
     /// The message's key may be an `Option`, for producers that give no id: without one, the business key decides alone.
     ///
     /// The stored business key, with its mark, may have one byte less than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
-    #[expect(
+    #[allow(
         clippy::needless_pass_by_value,
         reason = "a reference to it will do as well, and a value reads better"
     )]
@@ -76,8 +75,7 @@ impl<'a> Delivery<'a> {
     /// [`Error::Mismatch`]. What is compared is a SHA-256 of the value's JSON with sorted keys, written once with the claim.
     ///
     /// Name the fields that matter: a type that gains a field has another fingerprint than before.
-    #[cfg(feature = "fingerprint")]
-    #[expect(
+    #[allow(
         clippy::needless_pass_by_value,
         reason = "a reference to it will do as well, and a value reads better"
     )]
@@ -141,7 +139,6 @@ impl<'a> Delivery<'a> {
 
     /// Asks [`claim`](Delivery::claim) for the value that an earlier delivery stored with
     /// [`Claim::commit_with`](crate::Claim::commit_with): [`Claimed::Replayed`].
-    #[cfg(feature = "replay")]
     pub fn replaying(self) -> Self {
         self.set(|terms| {
             terms.replays = true;
@@ -183,7 +180,6 @@ impl<'a> Delivery<'a> {
     /// # Errors
     ///
     /// As there, and [`Error::InvalidValue`] for a value that cannot be stored (then nothing is applied) or a stored one that is no `T`.
-    #[cfg(feature = "replay")]
     pub async fn replay<'c, S, DB, F, T, E>(self, source: S, body: F) -> Result<Outcome<T>, E>
     where
         S: Source<'c, Database = DB>,

@@ -36,11 +36,11 @@ pub enum Error {
     #[error("these do not go together: {0}")]
     Combination(&'static str),
 
-    /// The message was processed with other content: its `fingerprint` differs from that of an earlier delivery with the same key. A
-    /// fault of the producer, which has used an id twice. Permanent; over HTTP the answer is 422
+    /// The message was processed with other content: its `fingerprint` differs from that of an earlier delivery with the same key or the same
+    /// business key. A fault of the producer, which has used a key twice. Permanent; over HTTP the answer is 422
     /// (<https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/>).
     #[error(
-        "a message with the same key and other content was processed before, so this one cannot be a redelivery of it; the producer has used its id twice: send the message to the dead letters"
+        "a message with the same key (or business key) and other content was processed before, so this one cannot be a redelivery of it; the producer has used a key twice: send the message to the dead letters"
     )]
     Mismatch,
 
@@ -90,7 +90,7 @@ pub enum Error {
     /// A statement in the handler failed, its error was not returned, and PostgreSQL has aborted the transaction: COMMIT would have
     /// rolled everything back, and its answer looks like success. Permanent: the handler needs a change.
     #[error(
-        "a statement in the handler failed and its error was dropped, so the database has aborted the transaction and nothing was applied; return the error with `?`, or run a statement that may fail in a savepoint: `let mut savepoint = tx.begin().await?; ..; savepoint.commit().await?`"
+        "a statement in the handler failed and its error was dropped, so the database has aborted the transaction and nothing was applied; return the error with `?`, or run a statement that may fail in a savepoint: `idem::savepoint(&mut *tx, async |tx: &mut PgConnection| {{ .. }}).await`"
     )]
     Aborted(#[source] sqlx::Error),
 
@@ -200,11 +200,7 @@ impl Error {
     pub(crate) fn at_store(error: sqlx::Error) -> Error {
         match backend::fault(&error) {
             Fault::Aborted => Error::Aborted(error),
-            Fault::NoTable => Error::Schema(error.into()),
-            // SQLite's claim has found the table, and the seal is looked for first.
-            Fault::NoTransaction | Fault::NoTableOrTransaction => {
-                Error::TransactionLost(error.into())
-            }
+            Fault::NoTable | Fault::NoTableOrTransaction => Error::Schema(error.into()),
             _ => Error::database(Step::Store)(error),
         }
     }

@@ -1,11 +1,48 @@
+use crate::InvalidValue;
+
 /// A SHA-256, as it is stored.
 pub(crate) type Bytes = [u8; 32];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Digest(pub(crate) Bytes);
 
-#[cfg(feature = "fingerprint")]
-pub use enabled::Fingerprint;
+/// Content whose identity can be checked: with the feature `fingerprint`, whatever is `Serialize`.
+///
+/// What is hashed is its JSON, without blanks and with the keys of objects sorted, so that neither the order of a map nor the layout of
+/// a struct matters. The order of a list does, and a `HashSet` is a list in an order by chance: take a `BTreeSet`, or sort it. Two contents
+/// with the same JSON are the same: a number is not its text, but `f32::NAN` is `null`.
+#[cfg_attr(
+    feature = "fingerprint",
+    diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be part of a fingerprint",
+        label = "the content of a fingerprint has to be `Serialize`",
+        note = "name the fields that matter, as in `fingerprint = \"(event.amount, event.currency)\"`, or derive `serde::Serialize` for the type"
+    )
+)]
+#[cfg_attr(
+    not(feature = "fingerprint"),
+    diagnostic::on_unimplemented(
+        message = "a fingerprint needs the feature `fingerprint` of the crate `idem-sqlx`",
+        label = "the feature is not enabled",
+        note = "in Cargo.toml: `idem-sqlx = {{ version = \"..\", features = [\"fingerprint\"] }}`"
+    )
+)]
+pub trait Fingerprint {
+    /// The content as JSON.
+    #[cfg(feature = "fingerprint")]
+    #[doc(hidden)]
+    fn json(&self) -> Result<serde_json::Value, InvalidValue>;
+}
+
+#[cfg(not(feature = "fingerprint"))]
+impl Digest {
+    /// Nothing has the trait.
+    pub(crate) fn of(_: &(impl Fingerprint + ?Sized)) -> Result<Self, InvalidValue> {
+        Err(InvalidValue::Encode {
+            reason: "the feature `fingerprint` is not enabled".to_owned(),
+        })
+    }
+}
 
 #[cfg(feature = "fingerprint")]
 mod enabled {
@@ -13,23 +50,8 @@ mod enabled {
     use serde_json::Value;
     use sha2::{Digest as _, Sha256};
 
-    use super::Digest;
+    use super::{Digest, Fingerprint};
     use crate::InvalidValue;
-
-    /// Content whose identity can be checked: whatever is `Serialize`.
-    ///
-    /// What is hashed is its JSON, without blanks and with the keys of objects sorted, so that neither the order of a map nor the layout of
-    /// a struct matters. The order of a list does, and a `HashSet` is a list in an order by chance: take a `BTreeSet`, or sort it. Two contents with the same JSON are the same: a number is not its text, but `f32::NAN` is `null`.
-    #[diagnostic::on_unimplemented(
-        message = "`{Self}` cannot be part of a fingerprint",
-        label = "the content of a fingerprint has to be `Serialize`",
-        note = "name the fields that matter, as in `fingerprint = \"(event.amount, event.currency)\"`, or derive `serde::Serialize` for the type"
-    )]
-    pub trait Fingerprint {
-        /// The content as JSON.
-        #[doc(hidden)]
-        fn json(&self) -> Result<Value, InvalidValue>;
-    }
 
     #[diagnostic::do_not_recommend]
     impl<T: Serialize + ?Sized> Fingerprint for T {

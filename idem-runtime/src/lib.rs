@@ -21,7 +21,6 @@ mod once;
 mod outcome;
 #[doc(hidden)]
 pub mod private;
-#[cfg(feature = "replay")]
 mod replay;
 mod retry;
 mod rows;
@@ -50,14 +49,12 @@ pub use consumer::{InvalidConsumer, MAX_CONSUMER_BYTES};
 pub use deliveries::{ClaimedBatch, Deliveries};
 pub use delivery::Delivery;
 pub use error::{Cause, Error, Step};
-#[cfg(feature = "fingerprint")]
 pub use fingerprint::Fingerprint;
 pub use in_flight::InFlight;
 pub use isolation::Isolation;
 pub use key::{InvalidKey, KafkaKey, Key, KeyWriter, MAX_KEY_BYTES, OptionalKey};
 pub use once::{AsyncFunc, once};
 pub use outcome::{BatchOutcome, Outcome};
-#[cfg(feature = "replay")]
 pub use replay::Replay;
 pub use retry::{AsError, retry};
 pub use savepoint::savepoint;

@@ -56,6 +56,10 @@ impl Dialect for MySql {
         })
     }
 
+    fn prove(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Self::run(conn, "RELEASE SAVEPOINT idem_seal; SAVEPOINT idem_seal")
+    }
+
     /// Asks for a number first: on a connection that is out of step, the answer to COMMIT would be another statement's.
     fn commit_foreign(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {

@@ -72,7 +72,6 @@ where
     }
 }
 
-#[cfg(feature = "replay")]
 pub(crate) async fn replay_on<'c, S, DB, F, T, E>(
     source: S,
     terms: &Terms<'_>,

@@ -128,6 +128,22 @@ impl serde::Serialize for Content {
     }
 }
 
+#[cfg(not(feature = "fingerprint"))]
+pub struct Content;
+
+#[cfg(not(feature = "fingerprint"))]
+impl crate::Fingerprint for Content {}
+
+/// Says which feature is missing, once.
+#[cfg(not(feature = "fingerprint"))]
+#[must_use]
+pub fn fingerprint<C: crate::Fingerprint + ?Sized>(_: &C) -> Content {
+    Content
+}
+
+#[cfg(not(feature = "fingerprint"))]
+pub fn content<C: ?Sized>(_: &C) {}
+
 /// How the handler's value is stored and given back.
 pub struct Codec<T> {
     pub(crate) encode: fn(&T) -> Result<String, InvalidValue>,
@@ -143,7 +159,6 @@ impl<T> Clone for Codec<T> {
 impl<T> Copy for Codec<T> {}
 
 /// The one place where the value type has to fulfil its bound.
-#[cfg(feature = "replay")]
 #[must_use]
 pub fn replay<T: crate::Replay>() -> Codec<T> {
     Codec {

@@ -41,6 +41,10 @@ impl Dialect for Sqlite {
         })
     }
 
+    fn prove(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Self::run(conn, "RELEASE SAVEPOINT idem_seal; SAVEPOINT idem_seal")
+    }
+
     fn savepoint(conn: &mut SqliteConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(backend::begin::<Self>(conn, None))
     }

@@ -100,10 +100,6 @@ pub(crate) enum Invalid {
     Key(InvalidKey),
     Consumer(InvalidConsumer),
     Version(InvalidVersion),
-    #[cfg_attr(
-        not(feature = "fingerprint"),
-        allow(dead_code, reason = "only a fingerprint has a value")
-    )]
     Value(InvalidValue),
     Combination(&'static str),
 }

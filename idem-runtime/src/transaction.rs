@@ -205,6 +205,9 @@ pub(crate) async fn store<DB: Backend>(
         json,
         is_sealed: open.is_outermost(),
     };
+    if value.is_sealed {
+        DB::prove(conn).await.map_err(Error::at_commit)?;
+    }
     let rows = DB::store(conn, call, keys, value)
         .await
         .map_err(Error::at_store)?;

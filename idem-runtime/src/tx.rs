@@ -20,16 +20,16 @@ pub struct Tx<'t, DB: Backend> {
     pub(crate) attempt: u32,
 }
 
-impl<DB: Backend> Tx<'_, DB> {
+impl<'t, DB: Backend> Tx<'t, DB> {
     /// The consumer's name.
     #[must_use]
-    pub fn consumer(&self) -> &str {
+    pub fn consumer(&self) -> &'t str {
         self.consumer
     }
 
     /// The message's key, as it is stored. Of a message without one, its business key; under `each`, that of the first fresh message.
     #[must_use]
-    pub fn key(&self) -> &str {
+    pub fn key(&self) -> &'t str {
         self.keys.first().copied().unwrap_or_default()
     }
 
@@ -45,7 +45,7 @@ impl<DB: Backend> Tx<'_, DB> {
 
     /// Under `each`, the keys of the fresh messages, in their order; otherwise the one.
     #[must_use]
-    pub fn keys(&self) -> &[&str] {
+    pub fn keys(&self) -> &[&'t str] {
         &self.keys
     }
 

@@ -10,7 +10,6 @@ impl StoredValue {
     /// # Errors
     ///
     /// [`InvalidValue::Decode`] if it is no `T`; the message is processed all the same.
-    #[cfg(feature = "replay")]
     pub fn decode<T: crate::Replay>(&self) -> Result<T, crate::Error> {
         Ok(T::decode(&self.0)?)
     }

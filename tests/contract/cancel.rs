@@ -183,3 +183,37 @@ async fn p5_cancelled_in_an_outer_transaction() {
     })
     .await;
 }
+
+/// A delivery that was rolled back leaves the name of its savepoint behind on PostgreSQL. The end of another one, dropped half-way, must
+/// not go back to that, and undo what was delivered in between.
+#[tokio::test]
+async fn p5_cancelled_in_an_outer_transaction_does_not_undo_others() {
+    let test = Test::slow(1).await;
+    let known = on_connection(&test.pool, "known", Body::Succeeds).await;
+    assert!(known.unwrap().is_processed());
+    at_every_await(async |form, polls, answered, message| {
+        let mut held = test.pool.acquire().await.unwrap();
+        let mut outer = sqlx::Connection::begin(&mut *held).await.unwrap();
+        let duplicate = deliver(form, &mut outer, "known", Body::Panics).await;
+        assert_eq!(duplicate.unwrap(), Outcome::Duplicate, "{message}");
+        let other = format!("other {message}");
+        let outcome = deliver(form, &mut outer, &other, Body::Succeeds).await;
+        assert!(outcome.unwrap().is_processed(), "{message}");
+        let delivery = deliver(form, &mut outer, &message, Body::Succeeds);
+        let done = is_done_within(polls, answered, delivery).await;
+        if db::CANCELLED_IS_UNUSABLE && !done {
+            drop(outer);
+            held.close_on_drop();
+            return false;
+        }
+        let committed = idem::commit(outer).await;
+        assert!(committed.is_ok() || !done, "{message}: {committed:?}");
+        drop(held);
+        test.assert_pool_is_clean(&message).await;
+        let effects = test.effects_of(&other).await;
+        assert_eq!(effects, i64::from(committed.is_ok()), "{message}");
+        test.assert_all_or_nothing(&message).await;
+        done
+    })
+    .await;
+}

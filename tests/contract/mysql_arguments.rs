@@ -135,7 +135,9 @@ async fn p3_without_autocommit_an_outer_transaction_that_has_ended_is_not_commit
     // Refused at once, or at the latest when it is committed: nothing may be acknowledged.
     if outcome.is_ok() {
         run(&mut outer, "ROLLBACK").await.unwrap();
-        assert!(idem::commit(outer).await.is_err());
+        let error = idem::commit(outer).await.unwrap_err();
+        assert!(matches!(error, Error::OuterTransaction(_)), "{error:?}");
+        assert!(error.is_transient(), "no message is at fault");
     }
     assert_eq!(test.effects_of("evt-1").await, 0);
 }

@@ -35,6 +35,10 @@ pub(super) fn read(it: &mut Reader<'_, '_>) -> Option<InFlight> {
             Ok(_) => "a delivery waits for one hour at most, since brokers deliver the message again long before; write `in_flight = \"1h\"` or less, or leave it out".to_owned(),
             Err(fault) => fault.advise("in_flight", "5s"),
         },
+        // As SQL and other libraries say it.
+        "nowait" | "no_wait" | "no wait" | "skip" | "error" | "reject" => {
+            format!("there is no `in_flight = {written:?}`; to fail at once, write `in_flight = \"fail\"`")
+        }
         word => match nearest(word, WORDS) {
             Some(meant) => {
                 format!("there is no `in_flight = {word:?}`; did you mean `in_flight = \"{meant}\"`?")

@@ -20,11 +20,12 @@ pub(super) fn read(it: &mut Reader<'_, '_>) -> Option<Ident> {
         format!("isolation = \"{}\"", meant.unwrap_or("serializable"))
     })?;
     let written = level.value();
-    let name = written.replace('_', " ");
+    // SQL's keywords are often written in capitals.
+    let name = written.to_lowercase().replace('_', " ");
     if let Some((_, level_name)) = LEVELS.iter().find(|(sql, _)| name == *sql) {
         return Some(Ident::new(level_name, level.span()));
     }
-    let name = name.to_lowercase().replace('-', " ");
+    let name = name.replace('-', " ");
     let advice = match nearest(&name, LEVELS.map(|(sql, _)| sql)) {
         Some(meant) => format!("write `isolation = \"{meant}\"`"),
         None => format!("there are `{}`", LEVELS.map(|(sql, _)| sql).join("`, `")),

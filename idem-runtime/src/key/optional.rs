@@ -25,3 +25,10 @@ impl<K: Key> OptionalKey for Option<K> {
         self.as_ref().map(EncodedKey::new).transpose()
     }
 }
+
+#[diagnostic::do_not_recommend]
+impl<K: Key> OptionalKey for &Option<K> {
+    fn encode(&self) -> Result<Option<EncodedKey>, InvalidKey> {
+        (*self).encode()
+    }
+}

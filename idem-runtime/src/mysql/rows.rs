@@ -48,9 +48,6 @@ const UPDATE_VERSION: &str = concat!(
     " AND LAST_INSERT_ID(?) > 0"
 );
 
-/// Fails where the transaction is gone: what would be written then is another worker's.
-const SEAL_ANEW: &str = "RELEASE SAVEPOINT idem_seal; SAVEPOINT idem_seal";
-
 const STORE: &str = "UPDATE processed_messages SET result = ? WHERE consumer = ? AND message_id = ? AND result IS NULL AND LAST_INSERT_ID(?) > 0";
 
 impl Rows for MySql {
@@ -174,9 +171,6 @@ impl Rows for MySql {
         value: Value<'a>,
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
         Box::pin(async move {
-            if value.is_sealed {
-                sqlx::raw_sql(SEAL_ANEW).execute(&mut *conn).await?;
-            }
             let mut rows = 0;
             // One by one, since the search for several may lock what it passes.
             for key in keys {

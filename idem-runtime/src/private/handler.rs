@@ -129,7 +129,7 @@ pub fn returns<R>() -> R {
     message = "the handler's error type `{Self}` cannot carry the library's own errors",
     label = "`{Self}` needs `From<idem::Error>`",
     note = "with thiserror, add a variant: `#[error(\"delivery failed: {{0}}\")] Delivery(#[from] idem::Error)`",
-    note = "by hand: `impl From<idem::Error> for {Self} {{ .. }}`; `idem::Error`, `sqlx::Error` (0.9), `anyhow::Error` and `Box<dyn Error>` have it already"
+    note = "by hand: `impl From<idem::Error> for {Self} {{ .. }}`, if the type is of your crate (`String` is not: take an enum of yours); `idem::Error`, `sqlx::Error` (0.9), `anyhow::Error` and `Box<dyn Error>` have it already"
 )]
 pub trait HandlerError {
     fn from_idem(error: Error) -> Self;

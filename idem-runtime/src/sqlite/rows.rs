@@ -140,12 +140,6 @@ impl Rows for Sqlite {
         value: Value<'a>,
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
         Box::pin(async move {
-            if value.is_sealed {
-                // Fails where the transaction is gone: what would be written then is another worker's.
-                sqlx::raw_sql("RELEASE SAVEPOINT idem_seal; SAVEPOINT idem_seal")
-                    .execute(&mut *conn)
-                    .await?;
-            }
             let mut update = QueryBuilder::<Sqlite>::new("UPDATE processed_messages SET result = ");
             update
                 .push_bind(value.json)
