@@ -174,6 +174,8 @@ pub(crate) async fn deliver<'c>(
 pub(crate) struct Test {
     pub(crate) fixture: Fixture<Db>,
     pub(crate) pool: Pool<Db>,
+    /// Sees what is committed.
+    observer: Pool<Db>,
 }
 
 impl Test {
@@ -185,7 +187,16 @@ impl Test {
             .execute(&pool)
             .await
             .expect("the table of effects");
-        Self { fixture, pool }
+        Self::of(fixture, pool)
+    }
+
+    pub(crate) fn of(fixture: Fixture<Db>, pool: Pool<Db>) -> Self {
+        let observer = fixture.options(1).connect_lazy(&fixture.url);
+        Self {
+            fixture,
+            pool,
+            observer: observer.expect("a URL"),
+        }
     }
 
     /// As [`Test::new`], over a connection whose answers take a while, so that each statement is waited for: a future that is polled
@@ -208,14 +219,7 @@ impl Test {
 
     /// How often the message had its effect, as another connection sees it.
     pub(crate) async fn effects_of(&self, message: &str) -> i64 {
-        let other = self.fixture.pool(1).await;
-        let count = sqlx::query_scalar(db::EFFECTS_OF)
-            .bind(message)
-            .fetch_one(&other)
-            .await
-            .expect("a count");
-        other.close().await;
-        count
+        self.count(db::EFFECTS_OF, message).await
     }
 
     /// How many claims there are, as another connection sees it.
@@ -225,23 +229,22 @@ impl Test {
 
     /// What another connection sees.
     pub(crate) async fn number(&self, sql: impl Into<String>) -> i64 {
-        let other = self.fixture.pool(1).await;
-        let mut conn = other.acquire().await.expect("a connection");
-        let found = number(&mut conn, sql).await.expect("a number");
-        drop(conn);
-        other.close().await;
-        found
+        let mut conn = self.observer.acquire().await.expect("a connection");
+        number(&mut conn, sql).await.expect("a number")
+    }
+
+    async fn count(&self, sql: &'static str, message: &str) -> i64 {
+        sqlx::query_scalar(sql)
+            .persistent(false)
+            .bind(message)
+            .fetch_one(&self.observer)
+            .await
+            .expect("a count")
     }
 
     /// The claim and the effect are both there or both absent.
     pub(crate) async fn assert_all_or_nothing(&self, message: &str) {
-        let other = self.fixture.pool(1).await;
-        let claims: i64 = sqlx::query_scalar(db::CLAIMS_OF)
-            .bind(message)
-            .fetch_one(&other)
-            .await
-            .expect("a count");
-        other.close().await;
+        let claims = self.count(db::CLAIMS_OF, message).await;
         assert_eq!(self.effects_of(message).await, claims, "{message}");
     }
 

@@ -18,7 +18,7 @@ async fn older() -> Test {
         run(&mut conn, claim).await.unwrap();
     }
     drop(conn);
-    Test { fixture, pool }
+    Test::of(fixture, pool)
 }
 
 impl Test {

@@ -14,12 +14,6 @@ async fn misspelt(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Err
     Ok(1)
 }
 
-#[idempotent(key = "event.id", consumer = "billing", isolation = "REPEATABLE READ")]
-async fn upper_case(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
-    let _ = (tx, event);
-    Ok(1)
-}
-
 #[idempotent(key = "event.id", consumer = "billing", isolation = "snapshot")]
 async fn unknown(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
     let _ = (tx, event);

@@ -160,7 +160,8 @@ fn in_flight() {
         ("\"Wait\"", "did you mean `in_flight = \"wait\"`?"),
         ("\"-5s\"", "write `\"fail\"` to fail at once"),
         ("\"\"", "write `\"fail\"` to fail at once"),
-        ("\"skip\"", "write `\"fail\"` to fail at once"),
+        ("\"skip\"", "to fail at once, write `in_flight = \"fail\"`"),
+        ("\"perhaps\"", "write `\"fail\"` to fail at once"),
         ("5", "in quotes; write `in_flight = \"5s\"`"),
         ("5s", "in quotes; write `in_flight = \"5s\"`"),
         ("1m30s", "in quotes; write `in_flight = \"1m30s\"`"),
@@ -182,13 +183,15 @@ fn isolation() {
         "serializable",
         "repeatable read",
         "repeatable_read",
+        "SERIALIZABLE",
+        "Read Committed",
         "read committed",
         "read_uncommitted",
     ] {
         pass(&format!("isolation = {good:?}"));
     }
     for (bad, part) in [
-        ("\"Serializable\"", "write `isolation = \"serializable\"`"),
+        ("\"Serialisable\"", "write `isolation = \"serializable\"`"),
         (
             "\"READ-COMMITTED\"",
             "write `isolation = \"read committed\"`",
