@@ -71,6 +71,13 @@ const ARGUMENTS: [Row; 14] = [
     }),
 ];
 
+/// What other libraries call them, too far from ours to be a slip.
+const SYNONYMS: [(&str, &str); 3] = [
+    ("retry", "retries"),
+    ("timeout", "in_flight"),
+    ("batch", "each"),
+];
+
 struct Row {
     name: &'static str,
     form: &'static str,
@@ -176,7 +183,9 @@ impl Args {
 
     fn unknown(&mut self, at: &Ident, errors: &mut Errors) {
         let name = at.to_string();
-        match nearest(&name, ARGUMENTS.iter().map(|row| row.name)) {
+        let synonym = SYNONYMS.iter().find(|(other, _)| name == *other);
+        let meant = synonym.map(|(_, meant)| *meant);
+        match meant.or_else(|| nearest(&name, ARGUMENTS.iter().map(|row| row.name))) {
             Some(meant) => {
                 errors.at(
                     at,

@@ -103,15 +103,11 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// What the effect is claimed by, as it is stored: a business key names it whichever message asks for it.
-    pub(crate) fn effect(self, fresh: &[bool]) -> &'a str {
+    /// As it is stored; it names the effect, whichever message asks for it.
+    pub(crate) fn business_key(self) -> Option<&'a str> {
         match self {
-            Claims::Message { terms, .. } => terms
-                .business_key
-                .as_ref()
-                .or(terms.key.as_ref())
-                .map_or("", EncodedKey::as_str),
-            Claims::Batch(_) => self.names(fresh).first().copied().unwrap_or_default(),
+            Claims::Message { terms, .. } => terms.business_key.as_ref().map(EncodedKey::as_str),
+            Claims::Batch(_) => None,
         }
     }
 

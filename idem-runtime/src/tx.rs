@@ -10,13 +10,13 @@ use crate::savepoint::savepoint;
 /// A handler's transaction that also knows the delivery: a handler under the attribute may declare `tx: &mut Tx<'_, Postgres>`.
 ///
 /// It derefs to the connection, so that queries run on `&mut **tx`. For effects that the database does not see, pass
-/// [`idempotency_key`](Tx::idempotency_key) on to the other side, so that a second run after a rollback is recognised there.
+/// [`idempotency_keys`](Tx::idempotency_keys) on to the other side, so that a second run after a rollback is recognised there.
 pub struct Tx<'t, DB: Backend> {
     pub(crate) transaction: Transaction<'t, DB>,
     pub(crate) consumer: &'t str,
     pub(crate) keys: Vec<&'t str>,
-    /// What the effect is claimed by, as it is stored.
-    pub(crate) effect: &'t str,
+    /// As it is stored.
+    pub(crate) business_key: Option<&'t str>,
     pub(crate) attempt: u32,
 }
 
@@ -34,13 +34,18 @@ impl<'t, DB: Backend> Tx<'t, DB> {
     }
 
     /// A key for the other side of a call, equal in all runs and deliveries that ask for this effect and different between effects: the
-    /// consumer, a colon, and the business key as it is stored, or the message's where there is none. At most 1280 bytes; where the other
-    /// side takes fewer, pass a hash of it. Under `each`, of the first fresh message.
+    /// consumer, a colon, and the business key as it is stored, or the message's where there is none. One for each fresh message, in their
+    /// order; without `each`, exactly one. At most 1280 bytes; where the other side takes fewer, pass a hash of it.
     ///
-    /// The call itself is not part of the transaction: after a rollback it is done again, and the other side has to recognise it.
+    /// The call itself is not part of the transaction: after a rollback it is done again, and the other side has to recognise it. Under
+    /// `each`, do a call for each message, since the next delivery may come with another batch.
     #[must_use]
-    pub fn idempotency_key(&self) -> String {
-        format!("{}:{}", self.consumer, self.effect)
+    pub fn idempotency_keys(&self) -> Vec<String> {
+        let key = |effect| format!("{}:{effect}", self.consumer);
+        match self.business_key {
+            Some(effect) => vec![key(effect)],
+            None => self.keys.iter().map(|effect| key(effect)).collect(),
+        }
     }
 
     /// Under `each`, the keys of the fresh messages, in their order; otherwise the one.

@@ -111,13 +111,13 @@ async fn p11_tx_on_every_source() {
 #[idempotent(key = "id", consumer = "billing", business_key = "(order, \"charge\")")]
 async fn calls(tx: &mut Tx<'_, Db>, id: Option<&str>, order: u32) -> Result<String, Fail> {
     let _ = (id, order);
-    Ok(tx.idempotency_key())
+    Ok(tx.idempotency_keys().concat())
 }
 
 #[idempotent(key = "message", consumer = "billing", each = "message in messages")]
 async fn calls_for_all(tx: &mut Tx<'_, Db>, messages: Vec<&'static str>) -> Result<String, Fail> {
     let _ = messages;
-    Ok(tx.idempotency_key())
+    Ok(tx.idempotency_keys().concat())
 }
 
 /// What the other side of a call is given names the effect, whichever message asks for it.

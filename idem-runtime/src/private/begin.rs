@@ -231,7 +231,7 @@ where
                 transaction,
                 consumer: claims.consumer(),
                 keys: claims.names(&fresh),
-                effect: claims.effect(&fresh),
+                business_key: claims.business_key(),
                 attempt: run,
             },
             guard,
