@@ -24,8 +24,8 @@ use crate::once::AsyncFunc;
 /// # }
 /// ```
 ///
-/// It may be dropped half-way: the savepoint is rolled back, and the transaction stays as it was; or, where its RELEASE was under way, fails
-/// at its next statement with an error that is transient. (sqlx's own nested `begin()`, dropped while it is under way, rolls the whole
+/// It may be dropped half-way: the savepoint is rolled back, and the transaction stays as it was. Dropped while its RELEASE is under way, the part
+/// is kept on PostgreSQL, and on MySQL the transaction may fail at its next statement with an error that is transient. (sqlx's own nested `begin()`, dropped while it is under way, rolls the whole
 /// transaction back.) On MySQL a deadlock, also within a savepoint, ends the whole transaction; the delivery reports
 /// that as [`Error::TransactionLost`].
 ///

@@ -89,10 +89,10 @@ pub(crate) async fn run(conn: &mut Conn, sql: impl Into<String>) -> Result<(), s
 
 /// The one number that a query without parameters finds.
 pub(crate) async fn number(conn: &mut Conn, sql: impl Into<String>) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar(AssertSqlSafe(sql.into()))
-        .persistent(false)
+    let row = sqlx::raw_sql(AssertSqlSafe(sql.into()))
         .fetch_one(conn)
-        .await
+        .await?;
+    sqlx::Row::try_get(&row, 0)
 }
 
 #[idempotent(key = "message", consumer = "billing")]
@@ -235,7 +235,6 @@ impl Test {
 
     async fn count(&self, sql: &'static str, message: &str) -> i64 {
         sqlx::query_scalar(sql)
-            .persistent(false)
             .bind(message)
             .fetch_one(&self.observer)
             .await

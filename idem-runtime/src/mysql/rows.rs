@@ -10,7 +10,8 @@ use crate::version::ClaimedVersion;
 /// A statement takes 65,535 parameters, whose number has 16 bits in the protocol.
 const ROWS_OF_A_STATEMENT: usize = 10_000;
 
-/// Each key of a question is a SELECT of its own to the server's parser.
+/// Each key of a question is a SELECT of its own to the server's parser. Up to here, statements are kept prepared: closing one is a command
+/// without an answer, after which the next one waits some 40 ms for a delayed acknowledgement.
 const KEYS_OF_A_QUESTION: usize = 500;
 
 /// Both ways the answer carries a number of this delivery's as its "last insert id": the first if the claim is new, the second if it was
@@ -147,7 +148,7 @@ impl Rows for MySql {
                 let columns = "claim.version, claim.fingerprint, claim.result";
                 let rows = select(columns, number, call, keys)
                     .build()
-                    .persistent(call.persistent && keys.len() <= 2)
+                    .persistent(call.persistent && keys.len() <= KEYS_OF_A_QUESTION)
                     .fetch_all(&mut *conn)
                     .await?;
                 for row in answered(&rows, number)? {
@@ -195,7 +196,7 @@ async fn insert_chunk(
     call: Call<'_>,
     rows: &[Row<'_>],
 ) -> Result<Vec<bool>, sqlx::Error> {
-    let persistent = call.persistent && rows.len() <= 2;
+    let persistent = call.persistent && rows.len() <= KEYS_OF_A_QUESTION;
     let (inserted, met) = (next_number(), next_number());
     let mut insert = QueryBuilder::<MySql>::new(
         "INSERT INTO processed_messages (consumer, message_id, fingerprint) ",

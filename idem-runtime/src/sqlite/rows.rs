@@ -7,6 +7,9 @@ use crate::version::ClaimedVersion;
 /// A statement takes 32,766 parameters: <https://www.sqlite.org/limits.html#max_variable_number>
 const ROWS_OF_A_STATEMENT: usize = 10_000;
 
+/// Statements of more rows are not kept prepared.
+const ROWS_KEPT: usize = 500;
+
 /// `?4` is what a missing version counts as, and `?5` the lowest that may be followed.
 macro_rules! may_follow {
     () => {
@@ -67,7 +70,7 @@ impl Rows for Sqlite {
                 insert.push(" ON CONFLICT (consumer, message_id) DO NOTHING RETURNING message_id");
                 let claimed = insert
                     .build_query_scalar::<String>()
-                    .persistent(call.persistent && rows.len() <= 2)
+                    .persistent(call.persistent && rows.len() <= ROWS_KEPT)
                     .fetch_all(&mut *conn)
                     .await?;
                 fresh.extend(claimed);
@@ -117,7 +120,7 @@ impl Rows for Sqlite {
                 push_keys(&mut select, keys);
                 let rows = select
                     .build()
-                    .persistent(call.persistent && keys.len() <= 2)
+                    .persistent(call.persistent && keys.len() <= ROWS_KEPT)
                     .fetch_all(&mut *conn)
                     .await?;
                 for row in rows {
