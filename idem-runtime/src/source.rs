@@ -20,8 +20,9 @@ use crate::error::Step;
 /// # Cancellation
 ///
 /// A delivery may be dropped at any point. A pool stays clean: where the state of the connection is in doubt, it is closed (on
-/// PostgreSQL while the delivery begins and claims, on MySQL until it ends). A transaction of yours stays as it was, or, if the delivery was
-/// dropped while its savepoint was being released, fails with an error at its next statement.
+/// PostgreSQL while the delivery begins and claims, on MySQL until it ends). A transaction of yours stays as it was. If the delivery was
+/// dropped while its savepoint was being released, its effect and its claim may be in that transaction already, together, and the
+/// redelivery is a duplicate; on MySQL the transaction may fail with an error at its next statement instead.
 ///
 /// What you hold the library cannot close. A plain `&mut connection` on which a delivery was dropped may be left in an open, empty
 /// transaction: the next delivery on it is unharmed, but close it before you use it for anything else. Lend `&mut PoolConnection` to
