@@ -281,7 +281,10 @@ async fn a_repetition_gets_the_first_answer() {
     }
     let other = ALICE.replace("100", "101");
     let mismatch = stage.send("pay-1", &other);
-    mismatch.is_refused(422, "a message with the same key and other content");
+    mismatch.is_refused(
+        422,
+        "a message with the same key (or business key) and other content",
+    );
     // Ids are exact.
     assert!(!stage.send("PAY-1", ALICE).is_receipt(300).is_replayed());
     assert_eq!(stage.balances().await, (300, 0));

@@ -178,6 +178,13 @@ fn in_flight() {
 }
 
 #[test]
+fn other_libraries_names_are_known() {
+    fail("retry = 3", "did you mean `retries`?");
+    fail("timeout = \"5s\"", "did you mean `in_flight`?");
+    fail("batch = \"event in events\"", "did you mean `each`?");
+}
+
+#[test]
 fn isolation() {
     for good in [
         "serializable",
