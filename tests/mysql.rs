@@ -93,7 +93,7 @@ mod db {
         sqlx::query(SECOND).execute(&mut *tx).await?;
         let mut other = pool.begin().await?;
         // The server rolls back who has changed less.
-        sqlx::query("INSERT INTO effects (message) SELECT 'weight' FROM information_schema.columns LIMIT 50")
+        sqlx::query("INSERT INTO effects (message) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT 'weight' FROM n")
             .execute(&mut *other)
             .await?;
         sqlx::query(FIRST).execute(&mut *other).await?;

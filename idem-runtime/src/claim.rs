@@ -83,7 +83,7 @@ where
             lease,
             open,
             span,
-            names: Names::new(terms.consumer, &terms.stored_keys()),
+            names: Names::new(terms.consumer, &terms.keys_with_value()),
         }),
         ended => {
             span.end(ended.name());

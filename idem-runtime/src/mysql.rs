@@ -167,8 +167,8 @@ pub(crate) fn fault(error: &MySqlDatabaseError) -> Fault {
         // record changed since last read, deadlock, XA deadlock; table changed since the transaction's snapshot
         1020 | 1213 | 1614 | 1412 => Fault::Conflict,
         // disk full, too many connections, out of resources, not ready (Galera), read-only server, query interrupted, read-only mode,
-        // statement timeouts; too many transactions, lock wait given up for a DDL, tables locked for a backup
-        1021 | 1040 | 1041 | 1047 | 1290 | 1317 | 1836 | 1969 | 3024 | 1637 | 1689 | 1223
+        // statement timeouts; too many transactions, lock wait given up for a DDL, table skipped for one, tables locked for a backup
+        1021 | 1040 | 1041 | 1047 | 1290 | 1317 | 1836 | 1969 | 3024 | 1637 | 1689 | 1684 | 1223
         // access denied to database, user, table, column, for want of a privilege; no such database: nobody's message's fault
         | 1044 | 1045 | 1142 | 1143 | 1227 | 1049
         // table full, error of the storage engine, out of memory (also for sorting), no thread, too many connections or prepared

@@ -46,6 +46,14 @@ impl<'a> Terms<'a> {
         keys
     }
 
+    /// The claims that can hold a value: a version's row is of all messages of its key.
+    pub(crate) fn keys_with_value(&self) -> Vec<&str> {
+        match self.version {
+            Some(_) => Vec::new(),
+            None => self.stored_keys(),
+        }
+    }
+
     /// What names the message to people.
     pub(crate) fn name(&self) -> &str {
         match (&self.key, &self.business_key) {

@@ -49,7 +49,7 @@ fn opponent(pool: &Pool<Db>, barrier: &Arc<Barrier>) -> JoinHandle<Result<(), sq
     tokio::spawn(async move {
         let mut tx = pool.begin().await?;
         // The server rolls back who has changed less.
-        sqlx::query("INSERT INTO effects (message) SELECT 'weight' FROM information_schema.columns LIMIT 50")
+        sqlx::query("INSERT INTO effects (message) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) SELECT 'weight' FROM n")
             .execute(&mut *tx)
             .await?;
         sqlx::query("UPDATE locks SET n = n + 1 WHERE id = 1")

@@ -135,3 +135,25 @@ async fn p1_a_run_that_lost_its_transaction_stores_no_value() {
         assert_eq!(again.unwrap(), expected, "{message}");
     }
 }
+
+/// A value of one version would stand in the way of the next, and one of a batch would belong to none of its messages.
+#[tokio::test]
+async fn p4_a_claim_without_a_place_for_a_value_takes_none() {
+    let test = Test::new(1).await;
+    for version in [1, 2] {
+        let delivery = Delivery::of("billing", "aggregate").version(version);
+        let Claimed::Fresh(claim) = delivery.claim(&test.pool).await.unwrap() else {
+            panic!("it is new");
+        };
+        let error = claim.commit_with(&7).await.unwrap_err();
+        assert!(matches!(error, Error::Combination(_)), "{error:?}");
+        assert!(!error.is_transient());
+    }
+    let mut batch = idem::Deliveries::of("billing");
+    batch.push("evt-1");
+    let claim = batch.claim(&test.pool).await.unwrap().claim.unwrap();
+    let error = claim.commit_with(&7).await.unwrap_err();
+    assert!(matches!(error, Error::Combination(_)), "{error:?}");
+    assert_eq!(test.claims().await, 0, "all were rolled back");
+    test.assert_pool_is_clean("refused").await;
+}

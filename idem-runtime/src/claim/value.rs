@@ -7,7 +7,7 @@ use crate::{Error, InFlight, Replay};
 /// What a claim's rows are found by, to store a value in them.
 pub(crate) struct Names {
     consumer: String,
-    /// As they are stored.
+    /// As they are stored; none where a row is not of one message alone.
     keys: Vec<String>,
 }
 
@@ -22,11 +22,12 @@ impl Names {
 
 impl<DB: Backend> Claim<'_, DB> {
     /// As [`commit`](Claim::commit), and stores a value with the claim, for duplicates that ask for it: see
-    /// [`Delivery::replaying`](crate::Delivery::replaying). Costs one statement more. The claim of a batch has no place for a value.
+    /// [`Delivery::replaying`](crate::Delivery::replaying). Costs one statement more.
     ///
     /// # Errors
     ///
-    /// As there, and [`Error::InvalidValue`]; the claim is rolled back then.
+    /// As there, and [`Error::InvalidValue`]; [`Error::Combination`] for the claim of a batch or of a version, which has no place for the
+    /// value of one message. The claim is rolled back then.
     pub async fn commit_with<T: Replay>(mut self, value: &T) -> Result<(), Error> {
         let stored = match value.encode() {
             Ok(json) => self.store(json).await,
@@ -42,6 +43,11 @@ impl<DB: Backend> Claim<'_, DB> {
     }
 
     async fn store(&mut self, json: String) -> Result<(), Error> {
+        if self.names.keys.is_empty() {
+            return Err(Error::Combination(
+                "the claim of a batch or of a version has no place for the value of one message; end it with `commit`",
+            ));
+        }
         let call = Call {
             consumer: &self.names.consumer,
             in_flight: InFlight::Wait,
