@@ -4,6 +4,7 @@ use std::pin::Pin;
 use sqlx::{Database, SqlSafeStr, Transaction};
 use sqlx_core::transaction::TransactionManager;
 
+use crate::prune::chunks::Chunks;
 use crate::rows::Rows;
 use crate::{InFlight, Isolation};
 
@@ -25,7 +26,7 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
     note = "idem needs sqlx 0.9: if the type is right, another version may be in the tree (`cargo tree -d`)"
 )]
 /// What the databases do differently. The algorithm itself is in `transaction.rs`, once.
-pub trait Dialect: Rows {
+pub trait Dialect: Rows + Chunks {
     /// Opens the transaction at depth 0, at this isolation level or the session's own.
     fn begin_with(isolation: Option<Isolation>) -> &'static str;
 
@@ -132,8 +133,8 @@ pub trait Dialect: Rows {
         let _ = (conn, limit);
     }
 
-    /// Names every column that the library uses.
-    const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result FROM processed_messages WHERE 1 = 0";
+    /// Names every column that the library uses, and the index.
+    const PROBE: &'static str;
 
     /// Fails if the table of claims is missing or out of date.
     fn probe(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
@@ -215,6 +216,8 @@ pub(crate) enum Fault {
     DivisionByZero,
     /// The statement names a table or a column that does not exist.
     NoTable,
+    /// The table by days has no partition for the row.
+    NoPartition,
     /// SQLite has one code for a missing table, savepoint and transaction; what was being done tells them apart.
     NoTableOrTransaction,
     /// Anything else: the same statement fails again.

@@ -83,7 +83,7 @@ where
             lease,
             open,
             span,
-            names: Names::new(terms.consumer, &terms.keys_with_value()),
+            names: Names::new(terms.consumer, &terms.places_with_value()),
         }),
         ended => {
             span.end(ended.name());

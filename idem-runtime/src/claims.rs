@@ -1,13 +1,14 @@
 //! What a delivery's claim comes to: the statements in their order, and what their answers mean.
 
-use std::collections::HashMap;
+mod batch;
 
-use crate::backend::Backend;
+use crate::backend::{self, Backend, Fault};
 use crate::error::{Cause, Error};
 use crate::fingerprint::Digest;
 use crate::key::EncodedKey;
-use crate::rows::{Call, Row, Stored};
-use crate::terms::{BatchTerms, Terms};
+use crate::rows::{Call, Dated, DatedRow, Row, Stored};
+use crate::terms::{BatchTerms, Places, Terms};
+use crate::time::Day;
 use crate::version::ClaimedVersion;
 use crate::{InFlight, Isolation};
 
@@ -98,7 +99,7 @@ impl<'a> Claims<'a> {
                 .messages
                 .iter()
                 .zip(fresh)
-                .filter_map(|((key, _), is_fresh)| is_fresh.then_some(key.as_str()))
+                .filter_map(|(message, is_fresh)| is_fresh.then_some(message.key.as_str()))
                 .collect(),
         }
     }
@@ -111,11 +112,11 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// The keys of the message, as they are stored; a batch has values for none.
-    pub(crate) fn stored_keys(self) -> Vec<&'a str> {
+    /// Where the claims of the message are; a batch has values for none.
+    pub(crate) fn places(self) -> Places<'a> {
         match self {
-            Claims::Message { terms, .. } => terms.stored_keys(),
-            Claims::Batch(_) => Vec::new(),
+            Claims::Message { terms, .. } => terms.places(),
+            Claims::Batch(_) => Places::default(),
         }
     }
 
@@ -139,7 +140,7 @@ pub(crate) async fn decide<DB: Backend>(
             (Some(version), Some(key)) => of_version::<DB>(conn, call, key.as_str(), version).await,
             _ => of_message::<DB>(conn, call, terms, replays).await,
         },
-        Claims::Batch(terms) => of_batch::<DB>(conn, call, terms)
+        Claims::Batch(terms) => batch::fresh::<DB>(conn, call, terms)
             .await
             .map(Verdict::FreshOf),
     }
@@ -151,28 +152,39 @@ async fn of_message<DB: Backend>(
     terms: &Terms<'_>,
     replays: bool,
 ) -> Result<Verdict, Error> {
-    let keys = terms.stored_keys();
+    let places = terms.places();
     let fingerprint = terms.fingerprint.as_ref();
-    let new = if let ([key], None) = (keys.as_slice(), fingerprint) {
-        DB::insert(conn, call, key).await.map(|new| vec![new])
-    } else {
-        let rows: Vec<Row<'_>> = keys.iter().map(|key| row(key, fingerprint)).collect();
-        DB::insert_many(conn, call, &rows).await
-    };
-    let new = new.map_err(Error::at_claim)?;
-    if new.iter().all(|new| *new) {
+    let mut new: Vec<(&str, bool)> = Vec::with_capacity(places.count());
+    match (places.plain.as_slice(), fingerprint) {
+        ([], _) => {}
+        ([key], None) => {
+            let is_new = DB::insert(conn, call, key).await.map_err(Error::at_claim)?;
+            new.push((key, is_new));
+        }
+        (keys, _) => {
+            let rows: Vec<Row<'_>> = keys.iter().map(|key| row(key, fingerprint)).collect();
+            let are_new = DB::insert_many(conn, call, &rows).await;
+            new.extend(keys.iter().copied().zip(are_new.map_err(Error::at_claim)?));
+        }
+    }
+    if let Some((key, day)) = places.by_day {
+        let rows = [dated_row(key, day, fingerprint)];
+        let are_new = insert_by_day::<DB>(conn, call, &rows).await?;
+        new.extend([key].into_iter().zip(are_new));
+    }
+    if new.iter().all(|(_, is_new)| *is_new) {
         return Ok(Verdict::Fresh);
     }
     let mut earlier = Earlier {
         value: None,
-        is_kept: keys
-            .iter()
-            .zip(new)
-            .any(|(key, new)| new && terms.key.as_ref().is_some_and(|own| own.as_str() == *key)),
+        is_kept: terms.key.as_ref().is_some_and(|own| {
+            new.iter()
+                .any(|(key, is_new)| *is_new && own.as_str() == *key)
+        }),
     };
     if fingerprint.is_some() || replays {
         // Claims of this delivery's own may be among them, which are equal and have no value yet.
-        let stored = read::<DB>(conn, call, &keys).await?;
+        let stored = read::<DB>(conn, call, &places).await?;
         compare(&stored, fingerprint)?;
         if replays {
             earlier.value = stored.into_iter().find_map(|claim| claim.result);
@@ -191,7 +203,8 @@ async fn of_version<DB: Backend>(
     if applied.map_err(Error::at_claim)? {
         return Ok(Verdict::Fresh);
     }
-    let stored = read::<DB>(conn, call, &[key]).await?;
+    let stored = DB::read(conn, call, &[key]).await;
+    let stored = stored.map_err(Error::at_claim)?;
     let stored = stored.first().and_then(|claim| claim.version);
     match stored {
         Some(stored) if stored == version.number => Ok(Verdict::Duplicate(Earlier::default())),
@@ -208,50 +221,6 @@ async fn of_version<DB: Backend>(
     }
 }
 
-/// Whether each message is fresh. All are claimed in the order of their keys, so that two batches never wait for each other.
-async fn of_batch<DB: Backend>(
-    conn: &mut DB::Connection,
-    call: Call<'_>,
-    terms: &BatchTerms<'_>,
-) -> Result<Vec<bool>, Error> {
-    let mut firsts: HashMap<&str, usize> = HashMap::with_capacity(terms.messages.len());
-    for (index, (key, fingerprint)) in terms.messages.iter().enumerate() {
-        let first = *firsts.entry(key.as_str()).or_insert(index);
-        if terms.messages[first].1 != *fingerprint {
-            return Err(Error::Mismatch);
-        }
-    }
-    let mut messages: Vec<(&str, usize)> = firsts.into_iter().collect();
-    messages.sort_unstable();
-    let rows: Vec<Row<'_>> = messages
-        .iter()
-        .map(|(key, index)| row(key, terms.messages[*index].1.as_ref()))
-        .collect();
-    let new = DB::insert_many(conn, call, &rows)
-        .await
-        .map_err(Error::at_claim)?;
-    let mut fresh = vec![false; terms.messages.len()];
-    let mut earlier = Vec::new();
-    for ((key, index), new) in messages.into_iter().zip(new) {
-        fresh[index] = new;
-        if let (false, Some(fingerprint)) = (new, &terms.messages[index].1) {
-            earlier.push((key, fingerprint));
-        }
-    }
-    if !earlier.is_empty() {
-        let keys: Vec<&str> = earlier.iter().map(|(key, _)| *key).collect();
-        let stored = read::<DB>(conn, call, &keys).await?;
-        let stored: HashMap<&str, &Stored> = stored
-            .iter()
-            .map(|claim| (claim.key.as_str(), claim))
-            .collect();
-        for (key, fingerprint) in earlier {
-            compare(stored.get(key).copied(), Some(fingerprint))?;
-        }
-    }
-    Ok(fresh)
-}
-
 fn row<'a>(key: &'a str, fingerprint: Option<&'a Digest>) -> Row<'a> {
     Row {
         key,
@@ -259,12 +228,60 @@ fn row<'a>(key: &'a str, fingerprint: Option<&'a Digest>) -> Row<'a> {
     }
 }
 
+fn dated_row<'a>(key: &'a str, day: Day, fingerprint: Option<&'a Digest>) -> DatedRow<'a> {
+    DatedRow {
+        key,
+        day,
+        fingerprint: fingerprint.map(|Digest(bytes)| bytes),
+    }
+}
+
+/// Whether each is new. A day without a partition is an error, of which the database's clock says the kind: a clock of ours may be wrong.
+async fn insert_by_day<DB: Backend>(
+    conn: &mut DB::Connection,
+    call: Call<'_>,
+    rows: &[DatedRow<'_>],
+) -> Result<Vec<bool>, Error> {
+    let no_partition = |day| Error::NoPartition {
+        day,
+        cause: Cause::no_partition(),
+    };
+    let dated = DB::insert_by_day(conn, call, rows).await;
+    let dated = dated.map_err(|error| match (backend::fault(&error), rows) {
+        // It was dropped at this moment.
+        (Fault::NoPartition, [row, ..]) => no_partition(row.day),
+        _ => Error::at_claim(error),
+    });
+    match dated? {
+        Dated::New(new) => Ok(new),
+        Dated::NoPartition {
+            day,
+            oldest: Some(oldest),
+            ..
+        } if day < oldest => Err(Error::Expired { day, oldest }),
+        // Clocks may differ by some hours, and days begin earlier in the east.
+        Dated::NoPartition { day, today, .. } if day.number() > today.number() + 1 => {
+            Err(Error::TooFarAhead { day, today })
+        }
+        Dated::NoPartition { day, .. } => Err(no_partition(day)),
+    }
+}
+
 async fn read<DB: Backend>(
     conn: &mut DB::Connection,
     call: Call<'_>,
-    keys: &[&str],
+    places: &Places<'_>,
 ) -> Result<Vec<Stored>, Error> {
-    DB::read(conn, call, keys).await.map_err(Error::at_claim)
+    let mut stored = Vec::new();
+    if !places.plain.is_empty() {
+        let read = DB::read(conn, call, &places.plain).await;
+        stored.extend(read.map_err(Error::at_claim)?);
+    }
+    if let Some(claim) = places.by_day {
+        let read = DB::read_by_day(conn, call, &[claim]).await;
+        stored.extend(read.map_err(Error::at_claim)?);
+    }
+    Ok(stored)
 }
 
 /// A claim without a fingerprint, made before the handler had one, matches any.

@@ -3,9 +3,9 @@ use crate::claim::{self, Claim};
 use crate::claims::{Claims, Verdict};
 use crate::fingerprint::Digest;
 use crate::key::EncodedKey;
-use crate::terms::{BatchTerms, Invalid};
+use crate::terms::{BatchTerms, Invalid, Message, Places};
 use crate::trace::Span;
-use crate::{Error, InFlight, Isolation, Key, Source, consumer};
+use crate::{Error, InFlight, Isolation, Key, Source, Time, consumer};
 
 /// A batch of messages to be claimed in one statement and processed in one transaction: `each` by hand.
 ///
@@ -43,28 +43,37 @@ impl<'a> Deliveries<'a> {
                 .map(|()| BatchTerms {
                     consumer,
                     messages: Vec::new(),
+                    from_plain: false,
                     in_flight: InFlight::Wait,
                     isolation: None,
                 }),
         )
     }
 
-    /// Adds the message with this key. A bad key fails the whole batch when it is claimed.
-    pub fn push(&mut self, key: impl Key) {
-        self.add(&key, None);
-    }
-
-    /// As [`push`](Deliveries::push), with content that must be equal in all deliveries of the message: see
-    /// [`Delivery::fingerprint`](crate::Delivery::fingerprint). A mismatch fails the whole batch.
+    /// Adds the message with this key; what else is to be said of it follows. A bad key fails the whole batch when it is claimed.
     #[allow(
         clippy::needless_pass_by_value,
         reason = "a reference to it will do as well, and a value reads better"
     )]
-    pub fn push_with_fingerprint(&mut self, key: impl Key, content: impl crate::Fingerprint) {
-        match Digest::of(&content) {
-            Ok(fingerprint) => self.add(&key, Some(fingerprint)),
-            Err(invalid) => self.fail(invalid),
+    pub fn push(&mut self, key: impl Key) -> Pushed<'_, 'a> {
+        match (EncodedKey::new(&key), &mut self.0) {
+            (Ok(key), Ok(terms)) => terms.messages.push(Message {
+                key,
+                fingerprint: None,
+                day: None,
+            }),
+            (Err(invalid), Ok(_)) => self.0 = Err(invalid.into()),
+            (_, Err(_)) => {}
         }
+        Pushed(&mut self.0)
+    }
+
+    /// See [`Delivery::from_plain`](crate::Delivery::from_plain).
+    pub fn from_plain(mut self) -> Self {
+        if let Ok(terms) = &mut self.0 {
+            terms.from_plain = true;
+        }
+        self
     }
 
     /// What to do when another worker is still processing one of the messages.
@@ -107,7 +116,7 @@ impl<'a> Deliveries<'a> {
                     lease,
                     open,
                     span,
-                    names: claim::Names::new(terms.consumer, &[]),
+                    names: claim::Names::new(terms.consumer, &Places::default()),
                 };
                 Ok(ClaimedBatch::new(Some(claim), &fresh))
             }
@@ -127,20 +136,50 @@ impl<'a> Deliveries<'a> {
             .as_ref()
             .map_err(|invalid| Error::from(invalid.clone()))
     }
+}
 
-    fn add(&mut self, key: &impl Key, fingerprint: Option<Digest>) {
-        match (EncodedKey::new(key), &mut self.0) {
-            (Ok(key), Ok(terms)) => terms.messages.push((key, fingerprint)),
-            (Err(invalid), _) => self.fail(invalid),
-            (_, Err(_)) => {}
-        }
+/// The message that [`Deliveries::push`] has added, for what else there is to say of it.
+#[derive(Debug)]
+pub struct Pushed<'p, 'a>(&'p mut Result<BatchTerms<'a>, Invalid>);
+
+impl Pushed<'_, '_> {
+    /// With content that must be equal in all deliveries of the message: see
+    /// [`Delivery::fingerprint`](crate::Delivery::fingerprint). A mismatch fails the whole batch.
+    #[allow(
+        clippy::needless_pass_by_value,
+        clippy::return_self_not_must_use,
+        reason = "a reference to it will do as well, and a value reads better; the message is in the batch"
+    )]
+    pub fn fingerprint(self, content: impl crate::Fingerprint) -> Self {
+        self.set(|message| {
+            message.fingerprint = Some(Digest::of(&content)?);
+            Ok(())
+        })
+    }
+
+    /// With the time under whose day it is claimed: see [`Delivery::time`](crate::Delivery::time). A day that is no longer kept
+    /// fails the whole batch.
+    #[allow(
+        clippy::needless_pass_by_value,
+        clippy::return_self_not_must_use,
+        reason = "a reference to it will do as well, and a value reads better; the message is in the batch"
+    )]
+    pub fn time(self, time: impl Time) -> Self {
+        self.set(|message| {
+            message.day = Some(time.day()?);
+            Ok(())
+        })
     }
 
     /// The first fault stays.
-    fn fail(&mut self, invalid: impl Into<Invalid>) {
-        if self.0.is_ok() {
-            self.0 = Err(invalid.into());
+    fn set(self, change: impl FnOnce(&mut Message) -> Result<(), Invalid>) -> Self {
+        if let Ok(terms) = self.0
+            && let Some(message) = terms.messages.last_mut()
+            && let Err(invalid) = change(message)
+        {
+            *self.0 = Err(invalid);
         }
+        self
     }
 }
 

@@ -5,7 +5,7 @@ use crate::key::{EncodedKey, OptionalKey};
 use crate::once::{self, AsyncFunc};
 use crate::terms::{Invalid, Terms};
 use crate::version::ClaimedVersion;
-use crate::{Error, InFlight, InvalidVersion, Isolation, Key, Outcome, Source, Version};
+use crate::{Error, InFlight, InvalidVersion, Isolation, Key, Outcome, Source, Time, Version};
 
 /// What a delivery claims, and on which terms: the arguments of the attribute, for [`claim`](Delivery::claim) and
 /// [`once`](Delivery::once) by hand.
@@ -117,6 +117,31 @@ impl<'a> Delivery<'a> {
                 .into());
             }
             version.gapless_from = Some(first);
+            Ok(())
+        })
+    }
+
+    /// Claims the message in the table by days (PostgreSQL), under the day of this time, which must be the same in all deliveries of
+    /// the message: see [`Time`] and [`Days`](crate::Days). A message of a day that is no longer kept is refused: [`Error::Expired`].
+    ///
+    /// A business key stays in the plain table, since the messages that ask for one action may be of different days.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "a reference to it will do as well, and a value reads better"
+    )]
+    pub fn time(self, time: impl Time) -> Self {
+        self.set(|terms| {
+            terms.day = Some(time.day()?);
+            Ok(())
+        })
+    }
+
+    /// Beside [`time`](Delivery::time), while the claims of this consumer move from the plain table to the one by days: claims the message
+    /// in both, so that it is recognised whichever of them an earlier delivery has used, also one of a worker that was not yet updated.
+    /// See [`Days`](crate::Days) for when to take it out again.
+    pub fn from_plain(self) -> Self {
+        self.set(|terms| {
+            terms.from_plain = true;
             Ok(())
         })
     }

@@ -5,8 +5,9 @@ pub use cause::Cause;
 pub use step::Step;
 
 use crate::backend::{self, Fault};
+use crate::time::Day;
 use crate::transient;
-use crate::{InvalidConsumer, InvalidKey, InvalidValue, InvalidVersion};
+use crate::{InvalidConsumer, InvalidKey, InvalidTime, InvalidValue, InvalidVersion};
 
 /// Why a delivery did not come to an [`Outcome`](crate::Outcome). Do not acknowledge: nothing of this delivery was applied. After
 /// [`CommitUnknown`](Error::CommitUnknown) it is unknown, and the next delivery finds out by itself; after
@@ -28,6 +29,10 @@ pub enum Error {
     #[error(transparent)]
     InvalidVersion(#[from] InvalidVersion),
 
+    /// The message's time cannot be used. Found before a connection is taken. Permanent.
+    #[error(transparent)]
+    InvalidTime(#[from] InvalidTime),
+
     /// A value cannot be stored or given back, or the content of a fingerprint cannot be written. Permanent.
     #[error(transparent)]
     InvalidValue(#[from] InvalidValue),
@@ -43,6 +48,41 @@ pub enum Error {
         "a message with the same key (or business key) and other content was processed before, so this one cannot be a redelivery of it; the producer has used a key twice: send the message to the dead letters"
     )]
     Mismatch,
+
+    /// The message is of a day whose claims are no longer kept, so that nobody can tell whether it was processed. It is not run: it may be a
+    /// redelivery. Permanent: send it to the dead letters, for somebody to look.
+    #[error(
+        "the message is of {day}, and claims are kept from {oldest} on, so that nobody can tell whether it was processed; send it to the dead letters, and if messages this old are no mistake, keep claims for longer (`retain`)"
+    )]
+    Expired {
+        /// The message's day.
+        day: Day,
+        /// The first day that is kept.
+        oldest: Day,
+    },
+
+    /// The message is of a day that is still to come, and not because of a time zone: its producer's clock is wrong. Permanent.
+    #[error(
+        "the message is of {day}, and by the database's clock today is {today}: the producer's clock, or the unit of the message's `time`, is wrong; correct it, and send the message to the dead letters"
+    )]
+    TooFarAhead {
+        /// The message's day.
+        day: Day,
+        /// The database's.
+        today: Day,
+    },
+
+    /// The message's day has no partition yet. Transient: the redelivery succeeds once it is created.
+    #[error(
+        "the table `processed_messages_by_day` has no partition for {day}; let an `idem::Pruner` run, which creates them ahead, or call `idem::Days::new(&pool).create().await?`"
+    )]
+    NoPartition {
+        /// The message's day.
+        day: Day,
+        /// For the chain of sources.
+        #[source]
+        cause: Cause,
+    },
 
     /// The version of a message skips ahead of what was applied (`gapless`). Transient: the versions between are still to come.
     #[error(
@@ -141,11 +181,15 @@ impl Error {
             | Error::InvalidConsumer(_)
             | Error::InvalidVersion(_)
             | Error::InvalidValue(_)
+            | Error::InvalidTime(_)
+            | Error::Expired { .. }
+            | Error::TooFarAhead { .. }
             | Error::Combination(_)
             | Error::Mismatch
             | Error::Isolation
             | Error::Aborted(_) => false,
             Error::OutOfTurn { .. }
+            | Error::NoPartition { .. }
             | Error::NotTried(_)
             | Error::Schema(_)
             | Error::InFlight(_)
@@ -246,6 +290,7 @@ impl From<Error> for sqlx::Error {
             Error::InvalidKey(_)
             | Error::InvalidConsumer(_)
             | Error::InvalidVersion(_)
+            | Error::InvalidTime(_)
             | Error::InvalidValue(_) => sqlx::Error::Encode(error.into()),
             _ => sqlx::Error::Configuration(error.into()),
         }

@@ -1,4 +1,5 @@
 mod answer;
+mod chunks;
 mod rows;
 
 use sqlx::mysql::MySqlDatabaseError;
@@ -120,7 +121,8 @@ impl Dialect for MySql {
         Box::pin(async move { sqlx::raw_sql(LIFT).execute(conn).await.map(drop) })
     }
 
-    const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result, repeats FROM processed_messages WHERE 1 = 0";
+    const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result, repeats \
+        FROM processed_messages FORCE INDEX (processed_messages_processed_at) WHERE 1 = 0";
 
     fn run<'a>(
         conn: &'a mut MySqlConnection,
@@ -129,13 +131,13 @@ impl Dialect for MySql {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
-    /// MySQL cannot add a column "if it does not exist", and another process may add it meanwhile.
+    /// MySQL cannot add a column or an index "if it does not exist", and another process may add it meanwhile.
     fn migrate(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
             sqlx::raw_sql(sql::MYSQL).execute(&mut *conn).await?;
-            for statement in sql::MYSQL_ADD_COLUMNS.split_inclusive(";\n") {
+            for statement in sql::MYSQL_UPGRADE.split_inclusive(";\n") {
                 match sqlx::raw_sql(statement).execute(&mut *conn).await {
-                    Err(sqlx::Error::Database(error)) if is_duplicate_column(&*error) => {}
+                    Err(sqlx::Error::Database(error)) if is_there(&*error) => {}
                     other => {
                         other?;
                     }
@@ -146,10 +148,11 @@ impl Dialect for MySql {
     }
 }
 
-fn is_duplicate_column(error: &dyn sqlx::error::DatabaseError) -> bool {
+/// Duplicate column name, duplicate key name.
+fn is_there(error: &dyn sqlx::error::DatabaseError) -> bool {
     error
         .try_downcast_ref::<MySqlDatabaseError>()
-        .is_some_and(|error| error.number() == 1060)
+        .is_some_and(|error| matches!(error.number(), 1060 | 1061))
 }
 
 /// <https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html>,

@@ -1,3 +1,6 @@
+mod by_day;
+mod chunks;
+pub(crate) mod days;
 mod rows;
 
 use sqlx::postgres::PgDatabaseError;
@@ -80,6 +83,9 @@ impl Dialect for Postgres {
         Box::pin(async move { sqlx::raw_sql(sql).execute(conn).await.map(drop) })
     }
 
+    const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result FROM processed_messages WHERE 1 = 0; \
+        SELECT 'processed_messages_processed_at'::regclass";
+
     /// `CREATE TABLE IF NOT EXISTS` fails when two sessions run it at once, hence the lock, whose number is arbitrary. The statements
     /// of one simple query are one transaction:
     /// <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-MULTI-STATEMENT>
@@ -87,7 +93,7 @@ impl Dialect for Postgres {
         const MIGRATE: &str = concat!(
             "SELECT pg_advisory_xact_lock(7236837105317);\n",
             include_str!("schema/postgres.sql"),
-            include_str!("schema/postgres_add_columns.sql")
+            include_str!("schema/postgres_upgrade.sql")
         );
         Box::pin(async move { sqlx::raw_sql(MIGRATE).execute(conn).await.map(drop) })
     }
@@ -120,6 +126,13 @@ pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
         // undefined_table, undefined_column, invalid_schema_name; no unique constraint matches ON CONFLICT
         "42P01" | "42703" | "3F000" | "42P10" => Fault::NoTable,
         "22012" => Fault::DivisionByZero,
+        // check_violation, of a row without a partition
+        "23514"
+            if error.table() == Some("processed_messages_by_day")
+                && error.constraint().is_none() =>
+        {
+            Fault::NoPartition
+        }
         // in_failed_sql_transaction
         "25P02" => Fault::Aborted,
         // no_active_sql_transaction, invalid_savepoint_specification

@@ -7,19 +7,27 @@ mod run;
 
 pub use core::option::Option;
 pub use core::result::Result;
+pub use core::{file, line, module_path};
+
+pub use inventory::submit;
+
+pub use crate::__register as register;
 
 use sqlx::Pool;
 
 use crate::backend::Backend;
 use crate::key::EncodedKey;
 use crate::value::InvalidValue;
-use crate::{InvalidKey, InvalidVersion, Key, KeyWriter, OptionalKey, Version};
+use crate::{Day, Time};
+use crate::{InvalidKey, InvalidTime, InvalidVersion, Key, KeyWriter, OptionalKey, Version};
 
 pub use crate::deliveries::Deliveries;
 pub use crate::delivery::Delivery;
+pub use crate::handlers::Handler;
 pub use crate::in_flight::InFlight;
 pub use crate::isolation::Isolation;
 pub use crate::outcome::{BatchOutcome, Outcome};
+pub use crate::retain::Retain;
 pub use crate::source::Source;
 pub use begin::*;
 pub use handler::*;
@@ -97,6 +105,39 @@ impl Version for Number {
         self.0
     }
 }
+
+/// A time, for the bound to be reported at [`time`].
+pub struct Moment(Result<Day, InvalidTime>);
+
+/// The message's time.
+#[inline]
+#[must_use]
+pub fn time<T: Time + ?Sized>(time: &T) -> Moment {
+    Moment(time.day())
+}
+
+#[diagnostic::do_not_recommend]
+impl Time for Moment {
+    fn day(&self) -> Result<Day, InvalidTime> {
+        self.0
+    }
+}
+
+/// A database with the table by days.
+#[diagnostic::on_unimplemented(
+    message = "`time` puts claims into partitions by the day, and `{Self}` has none here",
+    label = "this handler's claims are in `{Self}`",
+    note = "the table by days is for PostgreSQL; on other databases leave `time` out, and let an `idem::Pruner` remove old claims from the plain table"
+)]
+pub trait ByDay {}
+
+#[cfg(feature = "postgres")]
+#[diagnostic::do_not_recommend]
+impl ByDay for sqlx::Postgres {}
+
+/// The place for the database of a handler with `time` to be reported.
+#[inline]
+pub fn by_day<DB: ByDay>() {}
 
 /// The content of a fingerprint, or one part of it, for the bound to be reported at [`fingerprint`] and [`content`].
 #[cfg(feature = "fingerprint")]

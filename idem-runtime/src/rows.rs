@@ -5,6 +5,7 @@ use sqlx::Database;
 use crate::InFlight;
 use crate::backend::BoxFuture;
 use crate::fingerprint;
+use crate::time::Day;
 use crate::version::ClaimedVersion;
 
 /// What all statements of one delivery have in common.
@@ -29,6 +30,38 @@ pub struct Call<'a> {
 pub struct Row<'a> {
     pub(crate) key: &'a str,
     pub(crate) fingerprint: Option<&'a fingerprint::Bytes>,
+}
+
+/// A claim to insert into the table by days.
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "only PostgreSQL has it")
+)]
+#[derive(Debug, Clone, Copy)]
+pub struct DatedRow<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) day: Day,
+    pub(crate) fingerprint: Option<&'a fingerprint::Bytes>,
+}
+
+/// What inserting into the table by days came to.
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "only PostgreSQL has it")
+)]
+#[derive(Debug)]
+pub enum Dated {
+    /// Whether each is new.
+    New(Vec<bool>),
+    /// There is a day without a partition. The claims of other days may be in, for the transaction to take back.
+    NoPartition {
+        /// The first of these.
+        day: Day,
+        /// The first day that has a partition, if any.
+        oldest: Option<Day>,
+        /// By the database's clock.
+        today: Day,
+    },
 }
 
 /// A value to store.
@@ -91,4 +124,41 @@ pub trait Rows: Database {
         keys: &'a [&'a str],
         value: Value<'a>,
     ) -> BoxFuture<'a, Result<u64, sqlx::Error>>;
+
+    /// As [`Rows::insert_many`], in the table by days.
+    fn insert_by_day<'a>(
+        conn: &'a mut Self::Connection,
+        call: Call<'a>,
+        rows: &'a [DatedRow<'a>],
+    ) -> BoxFuture<'a, Result<Dated, sqlx::Error>> {
+        let _ = (conn, call, rows);
+        Box::pin(std::future::ready(Err(no_days())))
+    }
+
+    /// As [`Rows::read`], in the table by days.
+    fn read_by_day<'a>(
+        conn: &'a mut Self::Connection,
+        call: Call<'a>,
+        claims: &'a [(&'a str, Day)],
+    ) -> BoxFuture<'a, Result<Vec<Stored>, sqlx::Error>> {
+        let _ = (conn, call, claims);
+        Box::pin(std::future::ready(Err(no_days())))
+    }
+
+    /// As [`Rows::store`], in the table by days.
+    fn store_by_day<'a>(
+        conn: &'a mut Self::Connection,
+        call: Call<'a>,
+        claim: (&'a str, Day),
+        value: Value<'a>,
+    ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
+        let _ = (conn, call, claim, value);
+        Box::pin(std::future::ready(Err(no_days())))
+    }
+}
+
+fn no_days() -> sqlx::Error {
+    sqlx::Error::Configuration(
+        "claims by the message's `time` need the partitions of PostgreSQL; leave `time` out for other databases".into(),
+    )
 }

@@ -36,20 +36,28 @@ where
 ///
 /// The columns that may be null belong to arguments that not every handler has: `version`, `fingerprint`, and `result` to `replay`. On MySQL
 /// `repeats` counts how often a batch, or a delivery with a business key or a fingerprint, met the claim again. A table that was created without them
-/// keeps serving handlers without these arguments; the statements that add the columns change no row.
+/// keeps serving handlers without these arguments.
+///
+/// The index on `processed_at` is the pruner's. The statements that upgrade a table change no row; those that add the index read the whole table,
+/// while PostgreSQL lets nobody write to it: for a table of many millions of rows, run `CREATE INDEX CONCURRENTLY` under the same name before.
 pub mod sql {
     macro_rules! statements {
-        ($($name:ident, $columns:ident: $database:literal, $file:literal)*) => {$(
-            #[doc = concat!("For ", $database, ":\n\n```sql\n", include_str!(concat!("schema/", $file, ".sql")), "```")]
+        ($($name:ident: $title:literal, $file:literal)*) => {$(
+            #[doc = concat!($title, ":\n\n```sql\n", include_str!(concat!("schema/", $file, ".sql")), "```")]
             pub const $name: &str = include_str!(concat!("schema/", $file, ".sql"));
-            #[doc = concat!("For ", $database, ", where the table was created without these columns:\n\n```sql\n", include_str!(concat!("schema/", $file, "_add_columns.sql")), "```")]
-            pub const $columns: &str = include_str!(concat!("schema/", $file, "_add_columns.sql"));
         )*};
     }
 
     statements! {
-        POSTGRES, POSTGRES_ADD_COLUMNS: "PostgreSQL", "postgres"
-        MYSQL, MYSQL_ADD_COLUMNS: "MySQL and MariaDB", "mysql"
-        SQLITE, SQLITE_ADD_COLUMNS: "SQLite", "sqlite"
+        POSTGRES: "For PostgreSQL", "postgres"
+        POSTGRES_UPGRADE: "For PostgreSQL, where an older version has created the table", "postgres_upgrade"
+        POSTGRES_BY_DAY: "For PostgreSQL, the table of handlers with `time`, which [`Days`](crate::Days) creates with its partitions", "postgres_by_day"
+        POSTGRES_ARCHIVE: "For PostgreSQL, the table of [`Archive::table`](crate::Archive::table)", "postgres_archive"
+        MYSQL: "For MySQL and MariaDB", "mysql"
+        MYSQL_UPGRADE: "For MySQL and MariaDB, where an older version has created the table; skip what is there", "mysql_upgrade"
+        MYSQL_ARCHIVE: "For MySQL and MariaDB, the table of [`Archive::table`](crate::Archive::table)", "mysql_archive"
+        SQLITE: "For SQLite", "sqlite"
+        SQLITE_UPGRADE: "For SQLite, where an older version has created the table; skip the columns that are there", "sqlite_upgrade"
+        SQLITE_ARCHIVE: "For SQLite, the table of [`Archive::table`](crate::Archive::table)", "sqlite_archive"
     }
 }

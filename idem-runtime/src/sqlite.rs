@@ -1,3 +1,4 @@
+mod chunks;
 mod rows;
 
 use std::sync::Arc;
@@ -158,6 +159,9 @@ impl Dialect for Sqlite {
         let _ = lift.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     }
 
+    const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result \
+        FROM processed_messages INDEXED BY processed_messages_processed_at WHERE consumer = '' AND processed_at = ''";
+
     fn run<'a>(
         conn: &'a mut SqliteConnection,
         sql: &'static str,
@@ -174,12 +178,13 @@ impl Dialect for Sqlite {
             sqlx::raw_sql(sql::SQLITE)
                 .execute(&mut *transaction)
                 .await?;
-            for statement in sql::SQLITE_ADD_COLUMNS.split_inclusive(";\n") {
-                let name = statement.split_whitespace().nth(5).unwrap_or_default();
+            for statement in sql::SQLITE_UPGRADE.split_inclusive(";\n") {
+                let mut words = statement.split_whitespace();
+                let column = words.nth(5).filter(|_| statement.starts_with("ALTER"));
                 let is_there: bool = sqlx::query_scalar(
                     "SELECT count(*) > 0 FROM pragma_table_info('processed_messages') WHERE name = ?",
                 )
-                .bind(name)
+                .bind(column)
                 .fetch_one(&mut *transaction)
                 .await?;
                 if !is_there {

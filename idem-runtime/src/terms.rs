@@ -1,9 +1,11 @@
 use crate::consumer;
 use crate::fingerprint::Digest;
 use crate::key::EncodedKey;
+use crate::time::Day;
 use crate::version::ClaimedVersion;
 use crate::{
-    Error, InFlight, InvalidConsumer, InvalidKey, InvalidValue, InvalidVersion, Isolation,
+    Error, InFlight, InvalidConsumer, InvalidKey, InvalidTime, InvalidValue, InvalidVersion,
+    Isolation,
 };
 
 /// What a delivery claims, checked.
@@ -15,6 +17,10 @@ pub(crate) struct Terms<'a> {
     pub(crate) business_key: Option<EncodedKey>,
     pub(crate) fingerprint: Option<Digest>,
     pub(crate) version: Option<ClaimedVersion>,
+    /// The day of the message, if its claim goes into the table by days.
+    pub(crate) day: Option<Day>,
+    /// Whether that claim is made in the plain table too.
+    pub(crate) from_plain: bool,
     pub(crate) replays: bool,
     pub(crate) in_flight: InFlight,
     pub(crate) isolation: Option<Isolation>,
@@ -29,28 +35,35 @@ impl<'a> Terms<'a> {
             business_key: None,
             fingerprint: None,
             version: None,
+            day: None,
+            from_plain: false,
             replays: false,
             in_flight: InFlight::Wait,
             isolation: None,
         })
     }
 
-    /// What the keys are stored as, in the order in which every delivery claims them, so that no two wait for each other.
-    pub(crate) fn stored_keys(&self) -> Vec<&str> {
-        let mut keys: Vec<&str> = [&self.key, &self.business_key]
+    pub(crate) fn places(&self) -> Places<'_> {
+        let by_day = self.day.zip(self.key.as_ref());
+        let is_plain = by_day.is_none() || self.from_plain;
+        let key = self.key.as_ref().filter(|_| is_plain);
+        let mut plain: Vec<&str> = [key, self.business_key.as_ref()]
             .into_iter()
             .flatten()
             .map(EncodedKey::as_str)
             .collect();
-        keys.sort_unstable();
-        keys
+        plain.sort_unstable();
+        Places {
+            plain,
+            by_day: by_day.map(|(day, key)| (key.as_str(), day)),
+        }
     }
 
     /// The claims that can hold a value: a version's row is of all messages of its key.
-    pub(crate) fn keys_with_value(&self) -> Vec<&str> {
+    pub(crate) fn places_with_value(&self) -> Places<'_> {
         match self.version {
-            Some(_) => Vec::new(),
-            None => self.stored_keys(),
+            Some(_) => Places::default(),
+            None => self.places(),
         }
     }
 
@@ -65,10 +78,17 @@ impl<'a> Terms<'a> {
 
     /// The attribute refuses these at compile time.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.from_plain && self.day.is_none() {
+            return Err(Error::Combination(
+                "`from_plain` is for claims that move to the table by days, whose day the message's `time` gives",
+            ));
+        }
         if self.version.is_none() {
             return Ok(());
         }
-        let with = if self.business_key.is_some() {
+        let with = if self.day.is_some() {
+            "a version's row is of all messages of its key, and so of no one day"
+        } else if self.business_key.is_some() {
             "a version goes with one key, the aggregate's, and not with a business key"
         } else if self.fingerprint.is_some() {
             "a version's row is of all messages of its key, and has no place for the fingerprint of one"
@@ -81,12 +101,37 @@ impl<'a> Terms<'a> {
     }
 }
 
+/// Where the claims of one delivery are. Every delivery makes those of the plain table first, and these in the order in which they stand
+/// here, so that no two wait for each other.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places<'a> {
+    /// The keys in the plain table.
+    pub(crate) plain: Vec<&'a str>,
+    pub(crate) by_day: Option<(&'a str, Day)>,
+}
+
+impl Places<'_> {
+    pub(crate) fn count(&self) -> usize {
+        self.plain.len() + usize::from(self.by_day.is_some())
+    }
+}
+
+/// A message of a batch, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) key: EncodedKey,
+    pub(crate) fingerprint: Option<Digest>,
+    pub(crate) day: Option<Day>,
+}
+
 /// What a batch claims, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct BatchTerms<'a> {
     pub(crate) consumer: &'a str,
     /// In their order in the batch.
-    pub(crate) messages: Vec<(EncodedKey, Option<Digest>)>,
+    pub(crate) messages: Vec<Message>,
+    /// Whether claims by the day are made in the plain table too.
+    pub(crate) from_plain: bool,
     pub(crate) in_flight: InFlight,
     pub(crate) isolation: Option<Isolation>,
 }
@@ -94,7 +139,8 @@ pub(crate) struct BatchTerms<'a> {
 impl BatchTerms<'_> {
     /// What names the batch to people.
     pub(crate) fn name(&self) -> String {
-        let first = self.messages.first().map_or("", |(key, _)| key.as_str());
+        let first = self.messages.first();
+        let first = first.map_or("", |message| message.key.as_str());
         match self.messages.len() {
             0 | 1 => first.to_owned(),
             more => format!("{first} and {} more", more - 1),
@@ -109,6 +155,7 @@ pub(crate) enum Invalid {
     Consumer(InvalidConsumer),
     Version(InvalidVersion),
     Value(InvalidValue),
+    Time(InvalidTime),
     Combination(&'static str),
 }
 
@@ -119,6 +166,7 @@ impl From<Invalid> for Error {
             Invalid::Consumer(error) => Error::InvalidConsumer(error),
             Invalid::Version(error) => Error::InvalidVersion(error),
             Invalid::Value(error) => Error::InvalidValue(error),
+            Invalid::Time(error) => Error::InvalidTime(error),
             Invalid::Combination(text) => Error::Combination(text),
         }
     }
@@ -139,4 +187,5 @@ from! {
     InvalidConsumer Consumer
     InvalidVersion Version
     InvalidValue Value
+    InvalidTime Time
 }

@@ -81,6 +81,29 @@ mod with_tracing {
 #[cfg(feature = "tracing")]
 pub(crate) use with_tracing::{SharedSpan, Span};
 
+/// A run of the pruner is over.
+pub(crate) fn pruned(pruned: &crate::Pruned) {
+    #[cfg(feature = "tracing")]
+    if !pruned.is_busy {
+        tracing::info!(
+            claims = pruned.claims,
+            archived = pruned.archived,
+            days_dropped = pruned.days_dropped,
+            days_created = pruned.days_created,
+            without_window = ?pruned.without_window,
+            "pruned"
+        );
+    }
+    let _ = pruned;
+}
+
+/// A run of the pruner has failed, and is tried again.
+pub(crate) fn prune_failed(error: &crate::PruneError) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(%error, "pruning failed, and is tried again");
+    let _ = error;
+}
+
 #[cfg(not(feature = "tracing"))]
 mod without_tracing {
     pub(crate) struct Span;

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::retry::Backoff;
 use crate::rows::{Call, Value};
 use crate::source::{Guard, Lease};
+use crate::terms::Places;
 use crate::transient::is_conflict;
 
 /// How often a claim that lost against another transaction is tried again.
@@ -198,7 +199,7 @@ pub(crate) async fn store<DB: Backend>(
     conn: &mut DB::Connection,
     open: Open,
     call: Call<'_>,
-    keys: &[&str],
+    places: &Places<'_>,
     json: &str,
 ) -> Result<(), Error> {
     let value = Value {
@@ -208,11 +209,17 @@ pub(crate) async fn store<DB: Backend>(
     if value.is_sealed {
         DB::prove(conn).await.map_err(Error::at_commit)?;
     }
-    let rows = DB::store(conn, call, keys, value)
-        .await
-        .map_err(Error::at_store)?;
+    let mut rows = 0;
+    if !places.plain.is_empty() {
+        let stored = DB::store(conn, call, &places.plain, value).await;
+        rows += stored.map_err(Error::at_store)?;
+    }
+    if let Some(claim) = places.by_day {
+        let stored = DB::store_by_day(conn, call, claim, value).await;
+        rows += stored.map_err(Error::at_store)?;
+    }
     // The claims are this transaction's own, as long as it is there.
-    if usize::try_from(rows) != Ok(keys.len()) {
+    if usize::try_from(rows) != Ok(places.count()) {
         return Err(Error::transaction_lost());
     }
     Ok(())

@@ -163,6 +163,7 @@ fn means_redelivery(fault: Fault) -> bool {
         | Fault::LockTimeout
         | Fault::Disconnected
         | Fault::NoTable
+        | Fault::NoPartition
         // Something was dropped half-way.
         | Fault::NoTransaction => true,
         Fault::DivisionByZero | Fault::NoTableOrTransaction | Fault::Aborted | Fault::Permanent => {

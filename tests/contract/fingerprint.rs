@@ -220,7 +220,7 @@ async fn deliver_all(
     }
     let mut batch = Deliveries::of("billing");
     for (id, amount) in messages {
-        batch.push_with_fingerprint(id, amount);
+        batch.push(id).fingerprint(amount);
     }
     let claimed = batch.claim(&test.pool).await?;
     if let Some(mut claim) = claimed.claim {
@@ -279,7 +279,7 @@ async fn p4_in_a_big_batch() {
         let mut batch = Deliveries::of("billing");
         for number in 0..17_000 {
             let content = if number == 16_999 { odd_one } else { number };
-            batch.push_with_fingerprint(number, content);
+            batch.push(number).fingerprint(content);
         }
         batch
     };

@@ -266,7 +266,7 @@ async fn p9_other_messages_in_flight_are_not_waited_for() {
     for _ in 0..2 {
         let mut batch = idem::Deliveries::of("billing").in_flight(InFlight::Fail);
         for id in ["q", "b", "y", "n"] {
-            batch.push_with_fingerprint(id, 1);
+            batch.push(id).fingerprint(1);
         }
         let claimed = batch.claim(&mut conn).await.unwrap();
         if let Some(claim) = claimed.claim {

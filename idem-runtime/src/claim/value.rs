@@ -1,6 +1,8 @@
 use super::Claim;
 use crate::backend::Backend;
 use crate::rows::Call;
+use crate::terms::Places;
+use crate::time::Day;
 use crate::transaction;
 use crate::{Error, InFlight, Replay};
 
@@ -8,14 +10,23 @@ use crate::{Error, InFlight, Replay};
 pub(crate) struct Names {
     consumer: String,
     /// As they are stored; none where a row is not of one message alone.
-    keys: Vec<String>,
+    plain: Vec<String>,
+    by_day: Option<(String, Day)>,
 }
 
 impl Names {
-    pub(crate) fn new(consumer: &str, keys: &[&str]) -> Self {
+    pub(crate) fn new(consumer: &str, places: &Places<'_>) -> Self {
         Self {
             consumer: consumer.to_owned(),
-            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            plain: places.plain.iter().map(|key| (*key).to_owned()).collect(),
+            by_day: places.by_day.map(|(key, day)| (key.to_owned(), day)),
+        }
+    }
+
+    fn places(&self) -> Places<'_> {
+        Places {
+            plain: self.plain.iter().map(String::as_str).collect(),
+            by_day: self.by_day.as_ref().map(|(key, day)| (key.as_str(), *day)),
         }
     }
 }
@@ -43,7 +54,8 @@ impl<DB: Backend> Claim<'_, DB> {
     }
 
     async fn store(&mut self, json: String) -> Result<(), Error> {
-        if self.names.keys.is_empty() {
+        let places = self.names.places();
+        if places.count() == 0 {
             return Err(Error::Combination(
                 "the claim of a batch or of a version has no place for the value of one message; end it with `commit`",
             ));
@@ -53,9 +65,8 @@ impl<DB: Backend> Claim<'_, DB> {
             in_flight: InFlight::Wait,
             persistent: self.lease.persistent,
         };
-        let keys: Vec<&str> = self.names.keys.iter().map(String::as_str).collect();
         let conn = self.lease.connection();
-        let storing = transaction::store::<DB>(conn, self.open, call, &keys, &json);
+        let storing = transaction::store::<DB>(conn, self.open, call, &places, &json);
         self.span.within(storing).await
     }
 }

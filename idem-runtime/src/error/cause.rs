@@ -20,6 +20,10 @@ impl Cause {
         Self(Why::Said("messages overtake each other"))
     }
 
+    pub(crate) fn no_partition() -> Self {
+        Self(Why::Said("the day has no partition"))
+    }
+
     pub(crate) fn out_of_reach() -> Self {
         Self(Why::Said("the database was out of reach"))
     }

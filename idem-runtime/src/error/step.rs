@@ -14,6 +14,12 @@ pub enum Step {
     Commit,
     /// Creating or upgrading the table.
     Migrate,
+    /// Removing old claims.
+    Prune,
+    /// Creating, listing or dropping days of the table by days.
+    Days,
+    /// Looking at the tables, for [`doctor`](crate::doctor()).
+    Doctor,
 }
 
 impl std::fmt::Display for Step {
@@ -25,6 +31,9 @@ impl std::fmt::Display for Step {
             Step::Store => "could not store the handler's value, and the delivery is rolled back",
             Step::Commit => "could not commit the delivery's transaction, which is rolled back",
             Step::Migrate => "could not create or upgrade the table `processed_messages`",
+            Step::Prune => "could not remove old claims",
+            Step::Days => "could not keep the days of the table `processed_messages_by_day`",
+            Step::Doctor => "could not look at the tables of claims",
         })
     }
 }

@@ -268,6 +268,6 @@ fn select(columns: &str, number: u64, call: Call<'_>, keys: &[&str]) -> QueryBui
     select
 }
 
-fn text(bytes: Vec<u8>) -> Result<String, sqlx::Error> {
+pub(super) fn text(bytes: Vec<u8>) -> Result<String, sqlx::Error> {
     String::from_utf8(bytes).map_err(|error| sqlx::Error::Decode(error.into()))
 }

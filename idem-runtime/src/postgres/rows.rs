@@ -1,7 +1,9 @@
 use sqlx::{PgConnection, Postgres, Row as _};
 
+use super::by_day;
 use crate::backend::BoxFuture;
-use crate::rows::{Call, Row, Rows, Stored, Value};
+use crate::rows::{Call, Dated, DatedRow, Row, Rows, Stored, Value};
+use crate::time::Day;
 use crate::version::ClaimedVersion;
 
 /// Bounds the wait for another worker's claim, within the statement: by $1, or by ten seconds where the session has no bound of its own.
@@ -21,6 +23,8 @@ macro_rules! unbound {
         "set_config('lock_timeout', current_setting('idem.lock_timeout'), true)"
     };
 }
+
+pub(super) use {bound, unbound};
 
 /// The row that RETURNING makes says that the claim is new.
 const INSERT: &str = concat!(
@@ -190,10 +194,35 @@ impl Rows for Postgres {
             Ok(done.rows_affected())
         })
     }
+
+    fn insert_by_day<'a>(
+        conn: &'a mut PgConnection,
+        call: Call<'a>,
+        rows: &'a [DatedRow<'a>],
+    ) -> BoxFuture<'a, Result<Dated, sqlx::Error>> {
+        Box::pin(by_day::insert(conn, call, rows))
+    }
+
+    fn read_by_day<'a>(
+        conn: &'a mut PgConnection,
+        call: Call<'a>,
+        claims: &'a [(&'a str, Day)],
+    ) -> BoxFuture<'a, Result<Vec<Stored>, sqlx::Error>> {
+        Box::pin(by_day::read(conn, call, claims))
+    }
+
+    fn store_by_day<'a>(
+        conn: &'a mut PgConnection,
+        call: Call<'a>,
+        claim: (&'a str, Day),
+        value: Value<'a>,
+    ) -> BoxFuture<'a, Result<u64, sqlx::Error>> {
+        Box::pin(by_day::store(conn, call, claim, value))
+    }
 }
 
 /// As the setting takes it; 0 would wait without bound.
-fn lock_timeout(call: Call<'_>) -> Option<String> {
+pub(super) fn lock_timeout(call: Call<'_>) -> Option<String> {
     let milliseconds = call.in_flight.milliseconds()?;
     Some(format!("{}ms", milliseconds.max(1)))
 }

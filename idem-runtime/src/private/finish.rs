@@ -89,8 +89,8 @@ impl<DB: Backend> Running<'_, DB> {
                 if let Some(codec) = codec {
                     let json =
                         (codec.encode)(&value).map_err(|error| Fault::Library(error.into()))?;
-                    let (call, keys) = (claims.call(persistent), claims.stored_keys());
-                    transaction::store::<DB>(conn, open, call, &keys, &json)
+                    let (call, places) = (claims.call(persistent), claims.places());
+                    transaction::store::<DB>(conn, open, call, &places, &json)
                         .await
                         .map_err(Fault::Library)?;
                 }

@@ -6,5 +6,6 @@ CREATE TABLE IF NOT EXISTS processed_messages (
   fingerprint  varbinary(32)   NULL, -- of `fingerprint`
   result       mediumblob      NULL, -- of `replay`
   repeats      int unsigned    NULL, -- how often `each`, `business_key` or `fingerprint` met it again
-  PRIMARY KEY (consumer, message_id)
+  PRIMARY KEY (consumer, message_id),
+  KEY processed_messages_processed_at (consumer, processed_at) -- for the pruner
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;

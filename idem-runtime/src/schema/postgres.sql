@@ -7,3 +7,5 @@ CREATE TABLE IF NOT EXISTS processed_messages (
   result       text,   -- of `replay`
   PRIMARY KEY (consumer, message_id)
 );
+-- for the pruner: a BRIN index costs an insert next to nothing
+CREATE INDEX IF NOT EXISTS processed_messages_processed_at ON processed_messages USING brin (processed_at);

@@ -7,3 +7,5 @@ CREATE TABLE IF NOT EXISTS processed_messages (
   result       text,    -- of `replay`
   PRIMARY KEY (consumer, message_id)
 ) WITHOUT ROWID;
+-- for the pruner
+CREATE INDEX IF NOT EXISTS processed_messages_processed_at ON processed_messages (consumer, processed_at);

@@ -1,0 +1,269 @@
+use sqlx::mysql::MySqlRow;
+use sqlx::{MySql, MySqlConnection, QueryBuilder, Row as _};
+
+use super::rows::text;
+use crate::Due;
+use crate::backend::BoxFuture;
+use crate::prune::chunks::{Bounds, Chunks, Removed, Step, Taken, Takes};
+
+/// Each key is a SELECT of its own to the server's parser.
+const KEYS_OF_A_STATEMENT: usize = 500;
+
+/// The claims of a consumer that are past their window. A version is its aggregate's, and business keys begin with a bar.
+///
+/// `FROM_UNIXTIME` answers in the session's time zone, where an hour may come twice a year: it is for the index, and the condition beside it,
+/// which knows no time zones, decides.
+macro_rules! past_window {
+    () => {
+        "FROM processed_messages WHERE consumer = ? AND processed_at < FROM_UNIXTIME(?) AND UNIX_TIMESTAMP(processed_at) < ? \
+         AND version IS NULL AND (LEFT(message_id, 1) = '|') = ?"
+    };
+}
+
+/// For people; the time is counted in UTC whatever the session's zone is.
+macro_rules! utc {
+    ($time:literal) => {
+        concat!(
+            "CAST(DATE_FORMAT(TIMESTAMPADD(MICROSECOND, ROUND(UNIX_TIMESTAMP(",
+            $time,
+            ") * 1000000), '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS CHAR)"
+        )
+    };
+}
+
+const DUE: &str = concat!(
+    "SELECT COUNT(*), ",
+    utc!("MIN(processed_at)"),
+    " ",
+    past_window!()
+);
+
+/// Locks the oldest that nobody else has locked.
+const OLDEST: &str = concat!(
+    "SELECT message_id, CAST(UNIX_TIMESTAMP(processed_at) AS CHAR), ",
+    utc!("processed_at"),
+    ", fingerprint, result ",
+    past_window!(),
+    " AND processed_at >= FROM_UNIXTIME(?) ORDER BY processed_at LIMIT ? FOR UPDATE SKIP LOCKED"
+);
+
+const CONSUMERS: &str = "SELECT DISTINCT consumer FROM processed_messages ORDER BY consumer";
+
+impl Chunks for MySql {
+    const ROWS_OF_A_CHUNK: u32 = 1000;
+
+    const BEGIN_CHUNK: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
+
+    const CREATE_ARCHIVE: &'static str = include_str!("../schema/mysql_archive.sql");
+
+    fn consumers(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<Vec<String>, sqlx::Error>> {
+        Box::pin(async move {
+            let found: Vec<Vec<u8>> = sqlx::query_scalar(CONSUMERS)
+                .persistent(false)
+                .fetch_all(conn)
+                .await?;
+            found.into_iter().map(text).collect()
+        })
+    }
+
+    fn due<'a>(
+        conn: &'a mut MySqlConnection,
+        bounds: &'a Bounds,
+        consumers: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Due>, sqlx::Error>> {
+        Box::pin(async move {
+            let mut due: Vec<Due> = Vec::new();
+            for step in Self::plan(conn, bounds, consumers, 0).await? {
+                let Step::Claims {
+                    consumer,
+                    are_business_keys,
+                    cutoff,
+                    ..
+                } = step
+                else {
+                    continue;
+                };
+                let row = bind(DUE, &consumer, &cutoff, are_business_keys)
+                    .fetch_one(&mut *conn)
+                    .await?;
+                let claims = u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or_default();
+                Due::add(
+                    &mut due,
+                    consumer,
+                    are_business_keys,
+                    claims,
+                    row.try_get(1)?,
+                );
+            }
+            Ok(due)
+        })
+    }
+
+    /// Whole seconds, rounded so that claims are kept a little longer.
+    fn plan<'a>(
+        conn: &'a mut MySqlConnection,
+        bounds: &'a Bounds,
+        consumers: &'a [String],
+        _: u32,
+    ) -> BoxFuture<'a, Result<Vec<Step>, sqlx::Error>> {
+        Box::pin(async move {
+            let now: i64 = sqlx::query_scalar("SELECT CAST(UNIX_TIMESTAMP() AS SIGNED)")
+                .persistent(false)
+                .fetch_one(conn)
+                .await?;
+            let mut steps = Vec::new();
+            for consumer in consumers {
+                for (seconds, are_business_keys) in
+                    bounds.of(consumer).into_iter().zip([false, true])
+                {
+                    #[allow(clippy::cast_possible_truncation, reason = "a bound is far below")]
+                    let cutoff = seconds.map(|seconds| now - seconds.ceil() as i64);
+                    // There are no claims from before 1970.
+                    if let Some(cutoff) = cutoff.filter(|cutoff| *cutoff > 0) {
+                        steps.push(Step::Claims {
+                            consumer: consumer.clone(),
+                            are_business_keys,
+                            cutoff: cutoff.to_string(),
+                            after: None,
+                        });
+                    }
+                }
+            }
+            Ok(steps)
+        })
+    }
+
+    /// A lock by name is the server's, not the database's, and stays with the session.
+    fn lock(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<bool, sqlx::Error>> {
+        Box::pin(async move {
+            let locked: Option<i64> = sqlx::query_scalar(
+                "SELECT CAST(GET_LOCK(CONCAT('idem.prune.', MD5(DATABASE())), 0) AS SIGNED)",
+            )
+            .persistent(false)
+            .fetch_one(conn)
+            .await?;
+            Ok(locked == Some(1))
+        })
+    }
+
+    fn unlock(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(async move {
+            sqlx::raw_sql("DO RELEASE_LOCK(CONCAT('idem.prune.', MD5(DATABASE())))")
+                .execute(conn)
+                .await
+                .map(drop)
+        })
+    }
+
+    fn take<'a>(
+        conn: &'a mut MySqlConnection,
+        _: &'a Bounds,
+        step: &'a mut Step,
+        chunk: u32,
+        takes: Takes,
+    ) -> BoxFuture<'a, Result<Taken, sqlx::Error>> {
+        Box::pin(async move {
+            let Step::Claims {
+                consumer,
+                are_business_keys,
+                cutoff,
+                after,
+            } = step
+            else {
+                return Ok(Taken {
+                    is_done: true,
+                    ..Taken::default()
+                });
+            };
+            let rows = bind(OLDEST, consumer, cutoff, *are_business_keys)
+                .bind(after.clone().unwrap_or_else(|| "0".to_owned()))
+                .bind(chunk)
+                .fetch_all(&mut *conn)
+                .await?;
+            let mut taken = Taken {
+                claims: rows.len() as u64,
+                is_done: rows.len() < usize::try_from(chunk).unwrap_or(usize::MAX),
+                ..Taken::default()
+            };
+            if *are_business_keys {
+                taken.business_keys = taken.claims;
+            }
+            if let Some(row) = rows.last() {
+                *after = row.try_get(1)?;
+            }
+            let keys: Vec<Vec<u8>> = rows
+                .iter()
+                .map(|row| row.try_get(0))
+                .collect::<Result<_, _>>()?;
+            for keys in keys.chunks(KEYS_OF_A_STATEMENT) {
+                if takes == Takes::Copies {
+                    let copy = "INSERT INTO processed_messages_archive (consumer, message_id, processed_at, fingerprint, result) \
+                        SELECT claim.consumer, claim.message_id, claim.processed_at, claim.fingerprint, claim.result FROM ";
+                    by_keys(copy, consumer, keys)
+                        .build()
+                        .persistent(false)
+                        .execute(&mut *conn)
+                        .await?;
+                }
+                by_keys("DELETE claim FROM ", consumer, keys)
+                    .build()
+                    .persistent(false)
+                    .execute(&mut *conn)
+                    .await?;
+            }
+            if takes == Takes::Rows {
+                taken.rows = rows
+                    .iter()
+                    .map(|row| removed(consumer, row))
+                    .collect::<Result<_, _>>()?;
+            }
+            Ok(taken)
+        })
+    }
+}
+
+type Query<'q> = sqlx::query::Query<'q, MySql, sqlx::mysql::MySqlArguments>;
+
+fn bind(
+    sql: &'static str,
+    consumer: &str,
+    cutoff: &str,
+    are_business_keys: bool,
+) -> Query<'static> {
+    sqlx::query(sql)
+        .persistent(false)
+        .bind(consumer.as_bytes().to_vec())
+        .bind(cutoff.to_owned())
+        .bind(cutoff.to_owned())
+        .bind(are_business_keys)
+}
+
+/// One by one, as the claims are looked up elsewhere: a search for a list of them may walk through a small table, and wait at every claim
+/// that somebody has locked.
+fn by_keys(statement: &'static str, consumer: &str, keys: &[Vec<u8>]) -> QueryBuilder<MySql> {
+    let mut query = QueryBuilder::new(statement);
+    query.push("(");
+    let mut list = query.separated(" UNION ALL ");
+    for key in keys {
+        list.push("SELECT ")
+            .push_bind_unseparated(key.clone())
+            .push_unseparated(" AS message_id");
+    }
+    query
+        .push(") AS past STRAIGHT_JOIN processed_messages AS claim ON claim.consumer = ")
+        .push_bind(consumer.as_bytes().to_vec())
+        .push(" AND claim.message_id = past.message_id");
+    query
+}
+
+fn removed(consumer: &str, row: &MySqlRow) -> Result<Removed, sqlx::Error> {
+    let result: Option<Vec<u8>> = row.try_get(4)?;
+    Ok(Removed {
+        consumer: consumer.to_owned(),
+        message_id: text(row.try_get(0)?)?,
+        day: None,
+        processed_at: row.try_get(2)?,
+        fingerprint: row.try_get(3)?,
+        result: result.map(text).transpose()?,
+    })
+}

@@ -1,0 +1,298 @@
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
+
+use super::days;
+use crate::backend::BoxFuture;
+use crate::prune::chunks::{Bounds, Chunks, DaysToKeep, Removed, Step, Taken, Takes};
+use crate::{Archive, Due, PruneError, Pruned};
+
+/// The claims that are past their window, as `claim`. $1 to $3 are the consumers with windows of their own, $4 is the default, and $5 the
+/// shortest window of all, for the index. A version is its aggregate's, and business keys begin with a bar.
+macro_rules! past_window {
+    ($more:literal) => {
+        concat!(
+            "FROM processed_messages AS claim \
+             LEFT JOIN unnest($1::text[], $2::float8[], $3::float8[]) AS bound (consumer, messages, business_keys) \
+               ON bound.consumer = claim.consumer \
+             WHERE claim.version IS NULL AND claim.processed_at < now() - make_interval(secs => $5) \
+               AND claim.processed_at < now() - make_interval(secs => CASE \
+                 WHEN claim.message_id LIKE '|%' THEN bound.business_keys \
+                 WHEN bound.consumer IS NULL THEN $4 ELSE bound.messages END)",
+            $more
+        )
+    };
+}
+
+const DUE: &str = concat!(
+    "SELECT claim.consumer, count(*), count(*) FILTER (WHERE claim.message_id LIKE '|%'), \
+     to_char(min(claim.processed_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"') ",
+    past_window!(" GROUP BY claim.consumer ORDER BY claim.consumer")
+);
+
+/// Neighbouring pages with some $6 claims. No more than 1024 pages, which are eight megabytes, since all between them are read.
+const PLAN: &str = concat!(
+    "SELECT min(page), max(page) + 1 FROM (\
+       SELECT page, page / 1024 AS region, (sum(claims) OVER (ORDER BY page) - claims)::bigint / $6 AS chunk FROM (\
+         SELECT (claim.ctid::text::point)[0]::bigint AS page, count(*) AS claims ",
+    past_window!(" GROUP BY page) AS pages) AS chunks GROUP BY region, chunk ORDER BY 1")
+);
+
+/// Claims that somebody has locked are skipped, so that nothing is waited for. What is in a page now counts, not what the plan saw there.
+macro_rules! take {
+    () => {
+        concat!(
+            "WITH past AS (SELECT claim.ctid ",
+            past_window!(
+                " AND claim.ctid >= $6::tid AND claim.ctid < $7::tid FOR UPDATE OF claim SKIP LOCKED"
+            ),
+            "), taken AS (DELETE FROM processed_messages WHERE ctid = ANY (ARRAY(SELECT ctid FROM past)) \
+               RETURNING consumer, message_id, processed_at, fingerprint, result) "
+        )
+    };
+}
+
+const TAKE: &str = concat!(
+    take!(),
+    "SELECT count(*), count(*) FILTER (WHERE message_id LIKE '|%') FROM taken"
+);
+
+const TAKE_COPIES: &str = concat!(
+    take!(),
+    ", copied AS (INSERT INTO processed_messages_archive (consumer, message_id, processed_at, fingerprint, result) SELECT * FROM taken) \
+     SELECT count(*), count(*) FILTER (WHERE message_id LIKE '|%') FROM taken"
+);
+
+const TAKE_ROWS: &str = concat!(
+    take!(),
+    "SELECT consumer, message_id, to_char(processed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), fingerprint, result FROM taken"
+);
+
+/// One look at the index for each consumer.
+const CONSUMERS: &str = "WITH RECURSIVE found AS (\
+       (SELECT consumer FROM processed_messages ORDER BY consumer LIMIT 1) \
+       UNION ALL SELECT (SELECT next.consumer FROM processed_messages AS next WHERE next.consumer > found.consumer \
+         ORDER BY next.consumer LIMIT 1) FROM found WHERE found.consumer IS NOT NULL) \
+     SELECT consumer FROM found WHERE consumer IS NOT NULL";
+
+impl Chunks for Postgres {
+    const ROWS_OF_A_CHUNK: u32 = 5000;
+
+    /// The bound is for DDL of somebody's, which is the only thing that it may wait for.
+    const BEGIN_CHUNK: &'static str =
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '1s'";
+
+    const CREATE_ARCHIVE: &'static str = concat!(
+        "SELECT pg_advisory_xact_lock(7236837105319);\n",
+        include_str!("../schema/postgres_archive.sql")
+    );
+
+    fn consumers(conn: &mut PgConnection) -> BoxFuture<'_, Result<Vec<String>, sqlx::Error>> {
+        Box::pin(
+            sqlx::query_scalar(CONSUMERS)
+                .persistent(false)
+                .fetch_all(conn),
+        )
+    }
+
+    fn due<'a>(
+        conn: &'a mut PgConnection,
+        bounds: &'a Bounds,
+        _: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Due>, sqlx::Error>> {
+        Box::pin(async move {
+            let rows = bind(DUE, bounds).fetch_all(conn).await?;
+            rows.into_iter()
+                .map(|row| {
+                    Ok(Due {
+                        consumer: row.try_get(0)?,
+                        claims: count(row.try_get(1)?),
+                        business_keys: count(row.try_get(2)?),
+                        oldest: row.try_get(3)?,
+                    })
+                })
+                .collect()
+        })
+    }
+
+    fn plan<'a>(
+        conn: &'a mut PgConnection,
+        bounds: &'a Bounds,
+        _: &'a [String],
+        chunk: u32,
+    ) -> BoxFuture<'a, Result<Vec<Step>, sqlx::Error>> {
+        Box::pin(async move {
+            let planning = bind(PLAN, bounds).bind(i64::from(chunk));
+            let rows = planning.fetch_all(conn).await?;
+            rows.into_iter()
+                .map(|row| {
+                    Ok(Step::Pages {
+                        first: row.try_get(0)?,
+                        end: row.try_get(1)?,
+                    })
+                })
+                .collect()
+        })
+    }
+
+    /// Of the transaction, so that it goes with it, also behind a pooler. The upper half of the number is arbitrary.
+    fn lock(conn: &mut PgConnection) -> BoxFuture<'_, Result<bool, sqlx::Error>> {
+        Box::pin(
+            sqlx::query_scalar(
+                "SELECT pg_try_advisory_xact_lock((7236837::bigint << 32) | 'processed_messages'::regclass::oid::bigint)",
+            )
+            .persistent(false)
+            .fetch_one(conn),
+        )
+    }
+
+    fn take<'a>(
+        conn: &'a mut PgConnection,
+        bounds: &'a Bounds,
+        step: &'a mut Step,
+        _: u32,
+        takes: Takes,
+    ) -> BoxFuture<'a, Result<Taken, sqlx::Error>> {
+        Box::pin(async move {
+            let Step::Pages { first, end } = step else {
+                return Ok(Taken {
+                    is_done: true,
+                    ..Taken::default()
+                });
+            };
+            let sql = match takes {
+                Takes::Nothing => TAKE,
+                Takes::Copies => TAKE_COPIES,
+                Takes::Rows => TAKE_ROWS,
+            };
+            let taking = bind(sql, bounds)
+                .bind(format!("({first},0)"))
+                .bind(format!("({end},0)"));
+            let rows = taking.fetch_all(conn).await?;
+            let mut taken = Taken {
+                is_done: true,
+                ..Taken::default()
+            };
+            if takes == Takes::Rows {
+                taken.rows = rows.iter().map(removed).collect::<Result<_, _>>()?;
+                let business_keys = taken
+                    .rows
+                    .iter()
+                    .filter(|row| row.message_id.starts_with('|'));
+                taken.business_keys = business_keys.count() as u64;
+                taken.claims = taken.rows.len() as u64;
+            } else if let Some(row) = rows.first() {
+                taken.claims = count(row.try_get(0)?);
+                taken.business_keys = count(row.try_get(1)?);
+            }
+            Ok(taken)
+        })
+    }
+
+    fn keep_days<'a>(
+        conn: &'a mut PgConnection,
+        days: DaysToKeep,
+        archive: &'a Archive,
+        pruned: &'a mut Pruned,
+    ) -> BoxFuture<'a, Result<(), PruneError>> {
+        Box::pin(days::keep(conn, days, archive, pruned))
+    }
+
+    /// A BRIN index keeps for each range of pages the earliest and the latest time. Deleting does not change them, so that a range whose
+    /// pages are used again would seem to hold claims from the beginning of time, and after a while every range would. Forgotten, a
+    /// range is summarized anew by the next vacuum, which the dead rows are waiting for anyway:
+    /// <https://www.postgresql.org/docs/current/brin-intro.html#BRIN-OPERATION>
+    fn tidy<'a>(conn: &'a mut PgConnection, steps: &'a [Step]) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Ok(Some(index)) = own_brin(&mut *conn).await {
+                let mut ranges: Vec<i64> = Vec::new();
+                for step in steps {
+                    if let Step::Pages { first, end } = step {
+                        let (first, last) = (first / index.pages, (end - 1) / index.pages);
+                        let first = ranges.last().map_or(first, |known| first.max(known + 1));
+                        ranges.extend(first..=last);
+                    }
+                }
+                let pages: Vec<i64> = ranges.iter().map(|range| range * index.pages).collect();
+                // It takes the lock that vacuum takes: in small parts, and without waiting for one that is under way.
+                for pages in pages.chunks(100) {
+                    let forget = "SELECT set_config('lock_timeout', '50ms', true), brin_desummarize_range($1::bigint::oid::regclass, page) FROM unnest($2::bigint[]) AS page";
+                    let forget = sqlx::query(forget)
+                        .persistent(false)
+                        .bind(index.oid)
+                        .bind(pages);
+                    if forget.execute(&mut *conn).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        })
+    }
+}
+
+struct Brin {
+    oid: i64,
+    /// Of a range.
+    pages: i64,
+}
+
+/// The index, if it is a BRIN one that the session's user may work on.
+async fn own_brin(conn: &mut PgConnection) -> Result<Option<Brin>, sqlx::Error> {
+    const FIND: &str = "SELECT index.oid::bigint, coalesce((SELECT option_value::bigint FROM pg_options_to_table(index.reloptions) \
+           WHERE option_name = 'pages_per_range'), 128) \
+         FROM pg_index JOIN pg_class AS index ON index.oid = indexrelid JOIN pg_am ON pg_am.oid = index.relam \
+         WHERE indrelid = 'processed_messages'::regclass AND amname = 'brin' AND pg_has_role(index.relowner, 'USAGE') LIMIT 1";
+    let row = sqlx::query(FIND)
+        .persistent(false)
+        .fetch_optional(conn)
+        .await?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    Ok(Some(Brin {
+        oid: row.try_get(0)?,
+        pages: row.try_get::<i64, _>(1)?.max(1),
+    }))
+}
+
+type Query<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;
+
+fn bind(sql: &'static str, bounds: &Bounds) -> Query<'static> {
+    let consumers: Vec<String> = bounds
+        .named
+        .iter()
+        .map(|bound| bound.consumer.clone())
+        .collect();
+    let messages: Vec<Option<f64>> = bounds.named.iter().map(|bound| bound.messages).collect();
+    let business_keys: Vec<Option<f64>> = bounds
+        .named
+        .iter()
+        .map(|bound| bound.business_keys)
+        .collect();
+    sqlx::query(sql)
+        .persistent(false)
+        .bind(consumers)
+        .bind(messages)
+        .bind(business_keys)
+        .bind(bounds.default)
+        .bind(bounds.shortest())
+}
+
+fn removed(row: &sqlx::postgres::PgRow) -> Result<Removed, sqlx::Error> {
+    Ok(Removed {
+        consumer: row.try_get(0)?,
+        message_id: row.try_get(1)?,
+        day: None,
+        processed_at: row.try_get(2)?,
+        fingerprint: row.try_get(3)?,
+        result: row.try_get(4)?,
+    })
+}
+
+/// A count is not negative.
+pub(super) fn count(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or_default()
+}
+
+pub(super) async fn run(conn: &mut PgConnection, sql: String) -> Result<u64, sqlx::Error> {
+    let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(conn).await?;
+    Ok(done.rows_affected())
+}

@@ -1,0 +1,210 @@
+use std::time::Duration;
+
+use super::archive::Place;
+use super::chunks::{Bounds, Step, Taken};
+use super::{Due, PruneError, Pruned, Pruner};
+use crate::backend::{self, Backend, Closes};
+use crate::error::{Error, Step as At};
+use crate::handlers;
+use crate::source::{Guard, Lease, Source};
+
+impl<DB: Backend> Pruner<DB> {
+    /// Removes what is past its window now, and returns when that is done, or at once when another pruner is at work.
+    ///
+    /// # Errors
+    ///
+    /// [`PruneError`]. What was removed before stays removed; a later run goes on from there.
+    pub async fn run_once(&self) -> Result<Pruned, PruneError> {
+        self.windows.check()?;
+        let mut pruned = Pruned::default();
+        let mut lease = self.lease().await?;
+        self.prune(&mut lease, &mut pruned).await?;
+        if !pruned.is_busy {
+            self.keep_days(&mut lease, &mut pruned).await?;
+        }
+        Ok(pruned)
+    }
+
+    /// Runs again and again, with a rest between, for as long as the future is polled: spawn it once at start-up. When the database
+    /// or the archive is out of reach it tries again, after a second at first, and with longer rests each time.
+    ///
+    /// Returns only when it makes no sense to go on: a window is too short, or the database refuses in a way that does not pass.
+    pub async fn run(&self) -> PruneError {
+        const FIRST: Duration = Duration::from_secs(1);
+        let mut rest = FIRST;
+        loop {
+            let next = match self.run_once().await {
+                Ok(pruned) => {
+                    crate::trace::pruned(&pruned);
+                    rest = FIRST;
+                    self.every
+                }
+                Err(error) if error.is_transient() => {
+                    crate::trace::prune_failed(&error);
+                    let now = rest.min(self.every);
+                    rest = rest.saturating_mul(2);
+                    now
+                }
+                Err(error) => return error,
+            };
+            sqlx_core::rt::sleep(next).await;
+        }
+    }
+
+    /// What a run would remove from the plain table. Counts, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_once`](Pruner::run_once).
+    pub async fn preview(&self) -> Result<Vec<Due>, PruneError> {
+        self.windows.check()?;
+        let bounds = Bounds::new(&self.windows);
+        let mut lease = self.lease().await?;
+        let conn = lease.connection();
+        let consumers = DB::consumers(conn).await.map_err(failed)?;
+        DB::due(conn, &bounds, &consumers).await.map_err(failed)
+    }
+
+    async fn lease(&self) -> Result<Lease<'_, DB>, PruneError> {
+        let lease = (&self.pool).lease().await;
+        lease.map_err(PruneError::Database)
+    }
+
+    async fn prune(
+        &self,
+        lease: &mut Lease<'_, DB>,
+        pruned: &mut Pruned,
+    ) -> Result<(), PruneError> {
+        let bounds = Bounds::new(&self.windows);
+        let (conn, guard) = lease.split();
+        // What is asked outside of a transaction is closed upon where a dropped question leaves the connection out of step.
+        guard.close = DB::CLOSES == Closes::UntilItEnds;
+        if matches!(self.archive.0, Place::Table) {
+            DB::run(conn, DB::CREATE_ARCHIVE).await.map_err(failed)?;
+        }
+        let consumers = DB::consumers(conn).await.map_err(failed)?;
+        pruned.without_window = self.without_window(&consumers);
+        if bounds.shortest().is_none() {
+            *guard = Guard::default();
+            return Ok(());
+        }
+        let steps = DB::plan(conn, &bounds, &consumers, self.chunk).await;
+        let mut steps = steps.map_err(failed)?;
+        'run: for step in &mut steps {
+            loop {
+                let Some(taken) = self.take_chunk(lease, &bounds, step).await? else {
+                    pruned.is_busy = true;
+                    break 'run;
+                };
+                pruned.claims += taken.claims;
+                pruned.business_keys += taken.business_keys;
+                pruned.chunks += u64::from(taken.claims > 0);
+                if !matches!(self.archive.0, Place::None) {
+                    pruned.archived += taken.claims;
+                }
+                if let (Some(report), true) = (&self.report, taken.claims > 0) {
+                    report(pruned);
+                }
+                if taken.claims > 0 && !self.pause.is_zero() {
+                    sqlx_core::rt::sleep(self.pause).await;
+                }
+                if taken.is_done {
+                    break;
+                }
+            }
+        }
+        let (conn, guard) = lease.split();
+        guard.close = DB::CLOSES == Closes::UntilItEnds;
+        if pruned.claims > 0 {
+            DB::tidy(conn, &steps).await;
+        }
+        *guard = Guard::default();
+        Ok(())
+    }
+
+    /// One transaction; nothing if another pruner is at work.
+    async fn take_chunk(
+        &self,
+        lease: &mut Lease<'_, DB>,
+        bounds: &Bounds,
+        step: &mut Step,
+    ) -> Result<Option<Taken>, PruneError> {
+        let (conn, guard) = lease.split();
+        guard.close = DB::CLOSES != Closes::Never;
+        let begun = backend::begin::<DB>(conn, Some(DB::BEGIN_CHUNK)).await;
+        begun.map_err(|error| PruneError::Database(Error::at_begin(error)))?;
+        guard.levels = 1;
+        let taken = self.take(conn, bounds, step).await;
+        let ended = match &taken {
+            Ok(Some(_)) => backend::commit::<DB>(conn).await,
+            Ok(None) => backend::rollback::<DB>(conn).await,
+            Err(_) => {
+                // Closed, so that no lock stays behind; or rolled back, where closing would lose a database in memory.
+                if DB::CLOSES == Closes::Never {
+                    backend::rollback::<DB>(conn).await.ok();
+                    *guard = Guard::default();
+                }
+                return taken;
+            }
+        };
+        ended.map_err(|error| PruneError::Database(Error::at_commit(error)))?;
+        guard.levels = 0;
+        if matches!(taken, Ok(Some(_))) {
+            DB::unlock(conn).await.map_err(failed)?;
+        }
+        *guard = Guard::default();
+        taken
+    }
+
+    async fn take(
+        &self,
+        conn: &mut DB::Connection,
+        bounds: &Bounds,
+        step: &mut Step,
+    ) -> Result<Option<Taken>, PruneError> {
+        if !DB::lock(conn).await.map_err(failed)? {
+            return Ok(None);
+        }
+        let taken = DB::take(conn, bounds, step, self.chunk, self.archive.takes()).await;
+        let taken = taken.map_err(failed)?;
+        self.archive.write(&taken.rows)?;
+        Ok(Some(taken))
+    }
+
+    async fn keep_days(
+        &self,
+        lease: &mut Lease<'_, DB>,
+        pruned: &mut Pruned,
+    ) -> Result<(), PruneError> {
+        let days = super::chunks::DaysToKeep {
+            retain: self.windows.retain_of_days(),
+            ahead: self.days_ahead,
+        };
+        let (conn, guard) = lease.split();
+        // A lock of the session's is held meanwhile, and the session says how long it waits.
+        guard.close = DB::CLOSES != Closes::Never;
+        DB::keep_days(conn, days, &self.archive, pruned).await?;
+        *guard = Guard::default();
+        Ok(())
+    }
+
+    fn without_window(&self, consumers: &[String]) -> Vec<String> {
+        let has_versions = |consumer: &str| {
+            handlers().any(|handler| handler.has_version && handler.consumer == consumer)
+        };
+        consumers
+            .iter()
+            .filter(|consumer| {
+                self.windows.retain_of(consumer).is_none() && !has_versions(consumer)
+            })
+            .cloned()
+            .collect()
+    }
+}
+
+pub(super) fn failed(error: sqlx::Error) -> PruneError {
+    PruneError::Database(match Error::at_claim(error) {
+        Error::Database { source, .. } => Error::database(At::Prune)(source),
+        other => other,
+    })
+}
