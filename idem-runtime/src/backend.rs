@@ -4,6 +4,7 @@ use std::pin::Pin;
 use sqlx::{Database, SqlSafeStr, Transaction};
 use sqlx_core::transaction::TransactionManager;
 
+use crate::doctor::Examine;
 use crate::prune::chunks::Chunks;
 use crate::rows::Rows;
 use crate::{InFlight, Isolation};
@@ -26,7 +27,7 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
     note = "idem needs sqlx 0.9: if the type is right, another version may be in the tree (`cargo tree -d`)"
 )]
 /// What the databases do differently. The algorithm itself is in `transaction.rs`, once.
-pub trait Dialect: Rows + Chunks {
+pub trait Dialect: Rows + Chunks + Examine {
     /// Opens the transaction at depth 0, at this isolation level or the session's own.
     fn begin_with(isolation: Option<Isolation>) -> &'static str;
 

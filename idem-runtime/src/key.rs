@@ -182,14 +182,17 @@ impl Key for String {
 #[diagnostic::do_not_recommend]
 impl Key for [u8] {
     fn write(&self, key: &mut KeyWriter) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-        let hex: String = self
-            .iter()
-            .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
-            .collect();
-        key.part(&hex);
+        key.part(&hex(self));
     }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
 }
 
 #[diagnostic::do_not_recommend]

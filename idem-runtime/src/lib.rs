@@ -12,6 +12,7 @@ mod consumer;
 mod days;
 mod deliveries;
 mod delivery;
+mod doctor;
 mod error;
 mod fingerprint;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -57,6 +58,7 @@ pub use consumer::{InvalidConsumer, MAX_CONSUMER_BYTES};
 pub use days::{Days, Partition};
 pub use deliveries::{ClaimedBatch, Deliveries, Pushed};
 pub use delivery::Delivery;
+pub use doctor::{Finding, Report, Severity, doctor, doctor_with};
 pub use error::{Cause, Error, Step};
 pub use fingerprint::Fingerprint;
 pub use handlers::{Handler, handlers};

@@ -1,5 +1,6 @@
 mod answer;
 mod chunks;
+mod doctor;
 mod rows;
 
 use sqlx::mysql::MySqlDatabaseError;

@@ -1,6 +1,7 @@
 mod by_day;
 mod chunks;
 pub(crate) mod days;
+mod doctor;
 mod rows;
 
 use sqlx::postgres::PgDatabaseError;

@@ -127,7 +127,7 @@ impl Time for Moment {
 #[diagnostic::on_unimplemented(
     message = "`time` puts claims into partitions by the day, and `{Self}` has none here",
     label = "this handler's claims are in `{Self}`",
-    note = "the table by days is for PostgreSQL; on other databases leave `time` out, and let an `idem::Pruner` remove old claims from the plain table"
+    note = "the table by days is for PostgreSQL, and a handler with `time` names that database; for others leave `time` out, and let an `idem::Pruner` remove old claims from the plain table"
 )]
 pub trait ByDay {}
 

@@ -47,7 +47,7 @@ pub(crate) const DAYS_AHEAD: u16 = 7;
 /// that are past the window: see [`Days`](crate::Days).
 ///
 /// A PostgreSQL table does not get smaller by this; vacuum makes the space free for new claims. On MySQL, READ COMMITTED is needed, and with it
-/// `binlog_format` ROW or MIXED (the default); the server must know SKIP LOCKED: `MySQL` 8.0, `MariaDB` 10.6.
+/// `binlog_format` ROW or MIXED (the default); the server must know SKIP LOCKED: MySQL 8.0, MariaDB 10.6.
 #[derive(Clone)]
 #[must_use = "a pruner does nothing until it is run"]
 pub struct Pruner<DB: Backend> {
@@ -58,8 +58,10 @@ pub struct Pruner<DB: Backend> {
     every: Duration,
     days_ahead: u16,
     archive: Archive,
-    report: Option<Arc<dyn Fn(&Pruned) + Send + Sync>>,
+    report: Option<Report>,
 }
+
+type Report = Arc<dyn Fn(&Pruned) + Send + Sync>;
 
 impl<DB: Backend> Pruner<DB> {
     /// With the windows of the program's handlers.
@@ -69,7 +71,7 @@ impl<DB: Backend> Pruner<DB> {
             windows: Windows::of_handlers(),
             chunk: DB::ROWS_OF_A_CHUNK,
             pause: Duration::from_millis(10),
-            every: Duration::from_secs(10 * 60),
+            every: Duration::from_mins(10),
             days_ahead: DAYS_AHEAD,
             archive: Archive::none(),
             report: None,

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// use std::time::Duration;
 /// use idem::Retain;
 ///
-/// assert_eq!("7d".parse(), Ok(Retain::For(Duration::from_secs(7 * 24 * 60 * 60))));
-/// assert_eq!(Retain::For(Duration::from_secs(36 * 60 * 60)).to_string(), "1d12h");
+/// assert_eq!("7d".parse(), Ok(Retain::For(Duration::from_hours(7 * 24))));
+/// assert_eq!(Retain::For(Duration::from_hours(36)).to_string(), "1d12h");
 /// assert_eq!("forever".parse(), Ok(Retain::Forever));
 /// assert!("7 days".parse::<Retain>().is_err());
 /// ```

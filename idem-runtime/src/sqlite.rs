@@ -1,4 +1,5 @@
 mod chunks;
+mod doctor;
 mod rows;
 
 use std::sync::Arc;

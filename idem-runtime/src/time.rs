@@ -28,11 +28,12 @@ pub use day::Day;
 ///     }
 /// }
 ///
-/// assert_eq!(UnixMillis(1_796_000_000_000).day().unwrap().to_string(), "2026-11-29");
+/// assert_eq!(UnixMillis(1_796_000_000_000).day().unwrap().to_string(), "2026-11-30");
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say when the message came into being",
     label = "a time is a `SystemTime`, a `chrono::DateTime`, a `time::OffsetDateTime`, or an id that holds one (UUIDv7, ULID)",
+    note = "for an `Option`, decide before the handler what becomes of a message without a time; the time of its arrival is none, since it differs in each delivery",
     note = "`chrono`, `time` and `uuid` are features of the crate `idem-sqlx`",
     note = "an integer does not say its unit: make it a time first, as in `time = \"UNIX_EPOCH + Duration::from_millis(event.created_ms)\"`"
 )]

@@ -14,7 +14,7 @@ use crate::{Retain, handlers};
 /// use std::time::Duration;
 /// use idem::Windows;
 ///
-/// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// const DAY: Duration = Duration::from_hours(24);
 /// let windows = Windows::of_handlers()      // what the handlers say by `retain` and `redelivery`
 ///     .default_window(14 * DAY)             // for consumers that are not in this program
 ///     .default_redelivery(4 * DAY);
@@ -154,6 +154,18 @@ impl Windows {
             .iter()
             .map(|consumer| Some(self.retain_of(consumer).unwrap_or(Retain::Forever)));
         windows.fold(None, longest)
+    }
+
+    /// Which of these have no window; consumers of this program whose claims are versions need none.
+    pub(crate) fn without_window(&self, consumers: &[String]) -> Vec<String> {
+        let has_versions = |consumer: &str| {
+            handlers().any(|handler| handler.has_version && handler.consumer == consumer)
+        };
+        consumers
+            .iter()
+            .filter(|consumer| self.retain_of(consumer).is_none() && !has_versions(consumer))
+            .cloned()
+            .collect()
     }
 
     /// The consumers with windows of their own.

@@ -160,7 +160,7 @@ impl Chunks for MySql {
         _: &'a Bounds,
         step: &'a mut Step,
         chunk: u32,
-        takes: Takes,
+        archive: Takes,
     ) -> BoxFuture<'a, Result<Taken, sqlx::Error>> {
         Box::pin(async move {
             let Step::Claims {
@@ -196,7 +196,7 @@ impl Chunks for MySql {
                 .map(|row| row.try_get(0))
                 .collect::<Result<_, _>>()?;
             for keys in keys.chunks(KEYS_OF_A_STATEMENT) {
-                if takes == Takes::Copies {
+                if archive == Takes::Copies {
                     let copy = "INSERT INTO processed_messages_archive (consumer, message_id, processed_at, fingerprint, result) \
                         SELECT claim.consumer, claim.message_id, claim.processed_at, claim.fingerprint, claim.result FROM ";
                     by_keys(copy, consumer, keys)
@@ -211,7 +211,7 @@ impl Chunks for MySql {
                     .execute(&mut *conn)
                     .await?;
             }
-            if takes == Takes::Rows {
+            if archive == Takes::Rows {
                 taken.rows = rows
                     .iter()
                     .map(|row| removed(consumer, row))

@@ -149,7 +149,7 @@ impl Chunks for Postgres {
         bounds: &'a Bounds,
         step: &'a mut Step,
         _: u32,
-        takes: Takes,
+        archive: Takes,
     ) -> BoxFuture<'a, Result<Taken, sqlx::Error>> {
         Box::pin(async move {
             let Step::Pages { first, end } = step else {
@@ -158,7 +158,7 @@ impl Chunks for Postgres {
                     ..Taken::default()
                 });
             };
-            let sql = match takes {
+            let sql = match archive {
                 Takes::Nothing => TAKE,
                 Takes::Copies => TAKE_COPIES,
                 Takes::Rows => TAKE_ROWS,
@@ -171,7 +171,7 @@ impl Chunks for Postgres {
                 is_done: true,
                 ..Taken::default()
             };
-            if takes == Takes::Rows {
+            if archive == Takes::Rows {
                 taken.rows = rows.iter().map(removed).collect::<Result<_, _>>()?;
                 let business_keys = taken
                     .rows

@@ -60,6 +60,10 @@ impl Archive {
     }
 
     /// Writes down what is about to be removed.
+    #[cfg_attr(
+        not(feature = "archive"),
+        allow(clippy::unnecessary_wraps, reason = "a file may fail")
+    )]
     pub(crate) fn write(&self, claims: &[Removed]) -> Result<(), PruneError> {
         match &self.0 {
             #[cfg(feature = "archive")]

@@ -18,6 +18,10 @@ pub struct Bounds {
 
 #[derive(Debug)]
 pub(crate) struct Bound {
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "mysql", feature = "sqlite")),
+        allow(dead_code, reason = "a database asks for it")
+    )]
     pub(crate) consumer: String,
     pub(crate) messages: Option<f64>,
     pub(crate) business_keys: Option<f64>,
@@ -37,6 +41,15 @@ impl Bounds {
                 .collect(),
             default: windows.default_retain().and_then(seconds),
         }
+    }
+
+    /// Changes every window that ends.
+    pub(crate) fn stretch(&mut self, change: impl Fn(f64) -> f64) {
+        for bound in &mut self.named {
+            bound.messages = bound.messages.map(&change);
+            bound.business_keys = bound.business_keys.map(&change);
+        }
+        self.default = self.default.map(&change);
     }
 
     /// The shortest window, if there is any that ends.
@@ -176,7 +189,7 @@ pub trait Chunks: Database {
         bounds: &'a Bounds,
         step: &'a mut Step,
         chunk: u32,
-        takes: Takes,
+        archive: Takes,
     ) -> BoxFuture<'a, Result<Taken, sqlx::Error>>;
 
     /// Creates days ahead in the table by days, and drops those that are past the window.

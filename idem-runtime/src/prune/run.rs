@@ -5,7 +5,6 @@ use super::chunks::{Bounds, Step, Taken};
 use super::{Due, PruneError, Pruned, Pruner};
 use crate::backend::{self, Backend, Closes};
 use crate::error::{Error, Step as At};
-use crate::handlers;
 use crate::source::{Guard, Lease, Source};
 
 impl<DB: Backend> Pruner<DB> {
@@ -83,7 +82,7 @@ impl<DB: Backend> Pruner<DB> {
             DB::run(conn, DB::CREATE_ARCHIVE).await.map_err(failed)?;
         }
         let consumers = DB::consumers(conn).await.map_err(failed)?;
-        pruned.without_window = self.without_window(&consumers);
+        pruned.without_window = self.windows.without_window(&consumers);
         if bounds.shortest().is_none() {
             *guard = Guard::default();
             return Ok(());
@@ -186,19 +185,6 @@ impl<DB: Backend> Pruner<DB> {
         DB::keep_days(conn, days, &self.archive, pruned).await?;
         *guard = Guard::default();
         Ok(())
-    }
-
-    fn without_window(&self, consumers: &[String]) -> Vec<String> {
-        let has_versions = |consumer: &str| {
-            handlers().any(|handler| handler.has_version && handler.consumer == consumer)
-        };
-        consumers
-            .iter()
-            .filter(|consumer| {
-                self.windows.retain_of(consumer).is_none() && !has_versions(consumer)
-            })
-            .cloned()
-            .collect()
     }
 }
 

@@ -139,7 +139,7 @@ impl Chunks for Sqlite {
         _: &'a Bounds,
         step: &'a mut Step,
         chunk: u32,
-        takes: Takes,
+        archive: Takes,
     ) -> BoxFuture<'a, Result<Taken, sqlx::Error>> {
         Box::pin(async move {
             let Step::Claims {
@@ -162,7 +162,7 @@ impl Chunks for Sqlite {
                     .bind(after.clone())
                     .bind(chunk)
             };
-            if takes == Takes::Copies {
+            if archive == Takes::Copies {
                 bind(COPY).execute(&mut *conn).await?;
             }
             let rows = bind(TAKE).fetch_all(&mut *conn).await?;
@@ -177,7 +177,7 @@ impl Chunks for Sqlite {
             let mut last = after.take();
             for row in rows {
                 let processed_at: String = row.try_get(1)?;
-                if takes == Takes::Rows {
+                if archive == Takes::Rows {
                     taken.rows.push(Removed {
                         consumer: consumer.clone(),
                         message_id: row.try_get(0)?,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
 
+use crate::key::hex;
 use crate::prune::chunks::Removed;
 
 /// Stands in the header of every member, so that the last one can be found from the end of the file.
@@ -97,8 +98,7 @@ impl fmt::Debug for JsonLines {
 
 /// One JSON object, with the fields that the claim has.
 fn write_line(claim: &Removed, lines: &mut Vec<u8>) -> io::Result<()> {
-    let hex = |bytes: &Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let fingerprint: Option<String> = claim.fingerprint.as_ref().map(hex);
+    let fingerprint = claim.fingerprint.as_ref().map(|bytes| hex(bytes));
     let fields = [
         ("consumer", Some(&claim.consumer)),
         ("message_id", Some(&claim.message_id)),
