@@ -48,7 +48,6 @@ pub(crate) const DAYS_AHEAD: u16 = 7;
 ///
 /// A PostgreSQL table does not get smaller by this; vacuum makes the space free for new claims. On MySQL, READ COMMITTED is needed, and with it
 /// `binlog_format` ROW or MIXED (the default); the server must know SKIP LOCKED: MySQL 8.0, MariaDB 10.6.
-#[derive(Clone)]
 #[must_use = "a pruner does nothing until it is run"]
 pub struct Pruner<DB: Backend> {
     pool: Pool<DB>,
@@ -141,6 +140,22 @@ impl<DB: Backend> Pruner<DB> {
     pub fn on_progress(mut self, report: impl Fn(&Pruned) + Send + Sync + 'static) -> Self {
         self.report = Some(Arc::new(report));
         self
+    }
+}
+
+/// It shares the pool and the archive.
+impl<DB: Backend> Clone for Pruner<DB> {
+    fn clone(&self) -> Self {
+        Self {
+            pool: self.pool.clone(),
+            windows: self.windows.clone(),
+            chunk: self.chunk,
+            pause: self.pause,
+            every: self.every,
+            days_ahead: self.days_ahead,
+            archive: self.archive.clone(),
+            report: self.report.clone(),
+        }
     }
 }
 

@@ -114,7 +114,10 @@ impl Server for sqlx::Postgres {
         let sql = format!("CREATE SCHEMA {name}");
         administer::<sqlx::PgConnection>(&server, "IDEM_TEST_POSTGRES", sql).await;
         let separator = if server.contains('?') { '&' } else { '?' };
-        format!("{server}{separator}options[search_path]={name}&application_name={name}")
+        // The proxy reads what goes by; the command line brings TLS into the build, which the server would speak then.
+        format!(
+            "{server}{separator}sslmode=disable&options[search_path]={name}&application_name={name}"
+        )
     }
 
     async fn destroy(name: &str, _: &str) {
@@ -136,6 +139,8 @@ impl Server for sqlx::MySql {
         let sql = format!("CREATE DATABASE {name}");
         administer::<sqlx::MySqlConnection>(&server, "IDEM_TEST_MYSQL", sql).await;
         let options: sqlx::mysql::MySqlConnectOptions = server.parse().expect("a URL");
+        // As for PostgreSQL.
+        let options = options.ssl_mode(sqlx::mysql::MySqlSslMode::Disabled);
         options.database(name).to_url_lossy().to_string()
     }
 

@@ -1,0 +1,119 @@
+//! What `doctor` finds on MariaDB.
+
+use idem::{Severity, Windows, doctor_with};
+use sqlx::AssertSqlSafe;
+
+use super::pruner::{WEEK, claim, table};
+
+const DAY: f64 = 24.0 * 60.0 * 60.0;
+
+#[tokio::test]
+async fn each_fault_of_the_table_is_found() {
+    use Severity::{Error, Warning};
+    for (sql, severity, check, what) in [
+        ("DROP TABLE processed_messages", Error, "table", "no table"),
+        (
+            "ALTER TABLE processed_messages DROP COLUMN repeats",
+            Error,
+            "table",
+            "lacks columns",
+        ),
+        (
+            "ALTER TABLE processed_messages DROP PRIMARY KEY, ADD PRIMARY KEY (consumer, message_id, processed_at)",
+            Error,
+            "primary-key",
+            "time of arrival",
+        ),
+        (
+            "ALTER TABLE processed_messages DROP PRIMARY KEY",
+            Error,
+            "primary-key",
+            "()",
+        ),
+        (
+            "ALTER TABLE processed_messages MODIFY message_id varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL",
+            Error,
+            "columns",
+            "utf8mb4_general_ci",
+        ),
+        (
+            "ALTER TABLE processed_messages MODIFY message_id varchar(700) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL",
+            Error,
+            "columns",
+            "utf8mb4_bin",
+        ),
+        (
+            "ALTER TABLE processed_messages MODIFY message_id varbinary(64) NOT NULL",
+            Error,
+            "columns",
+            "takes 64 bytes",
+        ),
+        (
+            "ALTER TABLE processed_messages DROP INDEX processed_messages_processed_at",
+            Warning,
+            "index",
+            "reads the whole table",
+        ),
+        (
+            "ALTER TABLE processed_messages DROP INDEX processed_messages_processed_at, MODIFY message_id varbinary(700), ROW_FORMAT = DEFAULT, ENGINE = Aria",
+            Error,
+            "table",
+            "Aria",
+        ),
+        (
+            "CREATE TRIGGER t BEFORE INSERT ON processed_messages FOR EACH ROW SET NEW.version = NULL",
+            Warning,
+            "triggers",
+            "triggers",
+        ),
+    ] {
+        let (_fixture, pool) = table(1).await;
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))
+            .execute(&pool)
+            .await
+            .unwrap();
+        let mut report = doctor_with(&pool, &Windows::new().default_window(WEEK))
+            .await
+            .unwrap();
+        report
+            .findings
+            .retain(|finding| finding.check != "shared-consumer");
+        let expected = report
+            .findings
+            .iter()
+            .find(|finding| finding.check == check && finding.what.contains(what));
+        let finding = expected.unwrap_or_else(|| panic!("{sql}: {report}"));
+        assert_eq!(finding.severity, severity, "{sql}: {finding}");
+        assert!(
+            report.findings.len() == 1 || what == "Aria",
+            "{sql}: {report}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_right_table_is_healthy_and_lag_is_found() {
+    let (_fixture, pool) = table(1).await;
+    let examine = async |windows: Windows| {
+        let mut report = doctor_with(&pool, &windows).await.unwrap();
+        report
+            .findings
+            .retain(|finding| finding.check != "shared-consumer");
+        report
+    };
+    assert_eq!(
+        examine(Windows::new().default_window(WEEK)).await.findings,
+        []
+    );
+    claim(&pool, "billing", "late", 20.0 * DAY).await;
+    let report = examine(Windows::new().default_window(WEEK)).await;
+    assert_eq!(report.findings[0].check, "prune-lag", "{report}");
+    let report = examine(Windows::new()).await;
+    assert_eq!(report.findings[0].check, "growth", "{report}");
+    sqlx::raw_sql("SET autocommit = 0")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let report = examine(Windows::new().default_window(WEEK)).await;
+    assert_eq!(report.findings[0].check, "isolation", "{report}");
+}
