@@ -69,7 +69,13 @@ fn package<'p>(packages: &'p [Value], name: &str) -> &'p Value {
 fn the_oldest_rust_is_sqlxs() {
     let packages = packages();
     let sqlx = &package(&packages, "sqlx")["rust_version"];
-    for ours in ["idem-sqlx", "idem-macros", "idem-runtime"] {
+    for ours in [
+        "idem-sqlx",
+        "idem-macros",
+        "idem-runtime",
+        "idem-duration",
+        "idem-cli",
+    ] {
         assert_eq!(&package(&packages, ours)["rust_version"], sqlx, "{ours}");
     }
     let minor = sqlx.as_str().unwrap().trim_end_matches(".0");
@@ -80,7 +86,7 @@ fn the_oldest_rust_is_sqlxs() {
 fn versions_agree() {
     let packages = packages();
     let version = package(&packages, "idem-sqlx")["version"].as_str().unwrap();
-    for ours in ["idem-macros", "idem-runtime"] {
+    for ours in ["idem-macros", "idem-runtime", "idem-duration"] {
         assert_eq!(package(&packages, ours)["version"], version, "{ours}");
         let pinned = format!("{ours} = {{ version = \"={version}\"");
         assert!(read("Cargo.toml").contains(&pinned), "{pinned}");
@@ -156,6 +162,9 @@ fn the_library_brings_no_crates_of_its_own() {
         "idem-sqlx",
         "idem-macros",
         "idem-runtime",
+        "idem-duration",
+        // Has no dependencies, and lists the program's handlers.
+        "inventory",
         "sqlx",
         "sqlx-core",
         "syn",
@@ -201,7 +210,13 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn no_source_file_is_long() {
     let mut files = Vec::new();
-    for directory in ["idem-macros/src", "idem-runtime/src", "src"] {
+    for directory in [
+        "idem-macros/src",
+        "idem-runtime/src",
+        "idem-duration/src",
+        "idem-cli/src",
+        "src",
+    ] {
         sources(&root().join(directory), &mut files);
     }
     assert!(files.len() > 15);

@@ -29,6 +29,10 @@ mod postgres {
         pub(crate) const EFFECTS: &str = "CREATE TABLE effects (message text NOT NULL)";
         pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES ($1)";
         /// Whether a claim can be locked on its own.
+        /// What a pruner holds during a chunk.
+        pub(crate) const PRUNERS_LOCK: Option<&str> = Some(
+            "SELECT pg_advisory_xact_lock((7236837::bigint << 32) | 'processed_messages'::regclass::oid::bigint)",
+        );
         pub(crate) const HAS_WAITS: bool = true;
     }
     #[path = "archive.rs"]
@@ -60,6 +64,8 @@ mod mysql {
         pub(crate) const EFFECTS: &str =
             "CREATE TABLE effects (message varbinary(2000) NOT NULL) ENGINE = InnoDB";
         pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
+        pub(crate) const PRUNERS_LOCK: Option<&str> =
+            Some("SELECT GET_LOCK(CONCAT('idem.prune.', MD5(DATABASE())), 0)");
         pub(crate) const HAS_WAITS: bool = true;
     }
     #[path = "archive.rs"]
@@ -90,6 +96,7 @@ mod sqlite {
             "SELECT message_id FROM processed_messages WHERE message_id = ?";
         pub(crate) const EFFECTS: &str = "CREATE TABLE effects (message text NOT NULL)";
         pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
+        pub(crate) const PRUNERS_LOCK: Option<&str> = None;
         pub(crate) const HAS_WAITS: bool = false;
     }
     #[path = "archive.rs"]

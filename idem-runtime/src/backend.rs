@@ -142,6 +142,12 @@ pub trait Dialect: Rows + Chunks + Examine {
         Self::run(conn, Self::PROBE)
     }
 
+    /// Creates the table by days if a handler of the program needs it and it has no days yet.
+    fn migrate_days(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        let _ = conn;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Creates or upgrades the table of claims; may run in many processes at once.
     fn migrate(conn: &mut Self::Connection) -> BoxFuture<'_, Result<(), sqlx::Error>>;
 }

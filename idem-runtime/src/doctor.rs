@@ -34,7 +34,7 @@ pub use finding::{Finding, Report, Severity};
 /// | `primary-key` | it is exactly the consumer and the key (and the message's day), and nothing that differs between deliveries |
 /// | `columns` | keys compare byte by byte, and none is cut off |
 /// | `durability` | what is committed survives a crash, so that an acknowledged message is not lost |
-/// | `index` | the pruner finds old claims without reading all |
+/// | `index`, `pruner` | the pruner finds old claims without reading all, and the server knows its statements |
 /// | `rights` | what the user may do, and that the server takes writes |
 /// | `triggers` | none stand on the table of claims |
 /// | `isolation`, `pooler` | how the session is set up, and what stands between |

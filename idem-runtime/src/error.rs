@@ -112,10 +112,10 @@ pub enum Error {
     )]
     NotTried(#[source] Cause),
 
-    /// The table of claims is missing, lacks a column, or (on PostgreSQL and SQLite) has another key than `(consumer, message_id)`, with
+    /// The table of claims (or the one by days, for deliveries with a `time`) is missing, lacks a column, or (on PostgreSQL and SQLite) has another key than `(consumer, message_id)`, with
     /// which it would merge or repeat messages. Transient: no message is at fault, and the redelivery succeeds once the table is right.
     #[error(
-        "the table `processed_messages` is missing, lacks a column or has another key than (consumer, message_id); run `idem::migrate(&pool).await?` before the first delivery"
+        "the table `processed_messages` (for handlers with `time`, `processed_messages_by_day`) is missing, lacks a column or has another key than (consumer, message_id); run `idem::migrate(&pool).await?` before the first delivery"
     )]
     Schema(#[source] Cause),
 

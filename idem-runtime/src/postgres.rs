@@ -87,6 +87,10 @@ impl Dialect for Postgres {
     const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result FROM processed_messages WHERE 1 = 0; \
         SELECT 'processed_messages_processed_at'::regclass";
 
+    fn migrate_days(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        Box::pin(days::create_if_needed(conn))
+    }
+
     /// `CREATE TABLE IF NOT EXISTS` fails when two sessions run it at once, hence the lock, whose number is arbitrary. The statements
     /// of one simple query are one transaction:
     /// <https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-MULTI-STATEMENT>

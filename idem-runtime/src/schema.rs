@@ -5,6 +5,8 @@ use crate::{Error, Source};
 /// Creates the table of claims, or upgrades it in place. Safe to run at every start and in many processes at once; it leaves sqlx's own
 /// migrations table alone. For migrations of your own take the statements in [`sql`].
 ///
+/// On PostgreSQL, where a handler of the program has a `time`, the table by days is created too: see [`Days`](crate::Days).
+///
 /// Where the table is there and up to date it changes nothing, and needs no right to create tables.
 ///
 /// Give it a pool or a connection outside a transaction: on MySQL, DDL commits the transaction it runs in, and on PostgreSQL a missing
@@ -21,12 +23,13 @@ where
     S: Source<'c, Database = DB>,
 {
     let mut lease = source.lease().await?;
-    if DB::probe(lease.connection()).await.is_ok() {
-        return Ok(());
+    let conn = lease.connection();
+    let failed = Error::database(Step::Migrate);
+    if DB::probe(conn).await.is_err() {
+        DB::migrate(conn).await.map_err(failed)?;
     }
-    DB::migrate(lease.connection())
-        .await
-        .map_err(Error::database(Step::Migrate))
+    let failed = Error::database(Step::Days);
+    DB::migrate_days(conn).await.map_err(failed)
 }
 
 /// The statements that [`migrate`] runs, for people who keep their own migrations.

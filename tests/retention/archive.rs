@@ -107,7 +107,7 @@ async fn p12_cancelled_anywhere_the_archive_is_whole() {
     ] {
         let pruner = Pruner::new(&pool)
             .window("billing", WEEK)
-            .chunk(5)
+            .chunk(50)
             .pause(Duration::ZERO)
             .archive(archive);
         let mut made = 0;
@@ -120,7 +120,7 @@ async fn p12_cancelled_anywhere_the_archive_is_whole() {
                 12,
             )
             .await;
-            made += 12;
+            made += 60;
             let run = idem_tests::cancelled_after(polls, pruner.run_once()).await;
             if let Some(pruned) = run {
                 pruned.unwrap();

@@ -220,6 +220,47 @@ async fn p12_a_claim_that_somebody_holds_is_left_for_later() {
     }
 }
 
+/// Where there is one writer at a time, there is one pruner at a time.
+#[tokio::test]
+async fn p12_one_pruner_works_at_a_time() {
+    let Some(lock) = db::PRUNERS_LOCK else {
+        assert!(!db::HAS_WAITS);
+        return;
+    };
+    let (_fixture, pool) = table(2).await;
+    many(&pool, "billing", "old ", 30.0 * DAY, 20).await;
+    let pruner = Pruner::new(&pool).window("billing", WEEK);
+    let mut other = pool.begin().await.unwrap();
+    sqlx::raw_sql(lock).execute(&mut *other).await.unwrap();
+    let pruned = pruner.run_once().await.unwrap();
+    assert_eq!((pruned.claims, pruned.is_busy), (0, true));
+    assert_eq!(
+        pruner.preview().await.unwrap()[0].claims,
+        20,
+        "looking is free"
+    );
+    other.rollback().await.unwrap();
+    // A lock by name is the session's.
+    if lock.contains("GET_LOCK") {
+        let mut both = Vec::new();
+        for _ in 0..2 {
+            let mut conn = pool.acquire().await.unwrap();
+            sqlx::raw_sql("DO RELEASE_ALL_LOCKS()")
+                .execute(&mut *conn)
+                .await
+                .unwrap();
+            both.push(conn);
+        }
+    }
+    let pruned = pruner.run_once().await.unwrap();
+    assert_eq!((pruned.claims, pruned.is_busy), (20, false));
+    // Nothing is left locked.
+    for _ in 0..3 {
+        many(&pool, "billing", "more ", 30.0 * DAY, 5).await;
+        assert_eq!(pruner.run_once().await.unwrap().claims, 5);
+    }
+}
+
 #[tokio::test]
 async fn p12_a_window_that_is_too_short_removes_nothing() {
     let (_fixture, pool) = table(2).await;

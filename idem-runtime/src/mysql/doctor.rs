@@ -99,7 +99,7 @@ async fn session(
     let version: String = row.try_get(3)?;
     if !knows_skip_locked(&version) {
         findings.push(Finding::warning(
-            "windows",
+            "pruner",
             format!("the server ({version}) does not know SKIP LOCKED, which the pruner needs"),
             "upgrade to MySQL 8.0 or MariaDB 10.6, or remove old claims by other means, while no consumer runs",
         ));
@@ -107,7 +107,7 @@ async fn session(
     let (format, logs): (String, i64) = (row.try_get(4)?, row.try_get(5)?);
     if logs != 0 && format.eq_ignore_ascii_case("STATEMENT") {
         findings.push(Finding::warning(
-            "windows",
+            "pruner",
             "`binlog_format` is STATEMENT, with which the pruner's transactions (READ COMMITTED) are refused",
             "set it to MIXED or ROW",
         ));

@@ -4,9 +4,10 @@ use sqlx::{PgConnection, Row as _};
 
 use super::chunks::{count, run};
 use crate::error::{Error, Step};
+use crate::prune::DAYS_AHEAD;
 use crate::prune::chunks::{DaysToKeep, Removed};
 use crate::time::Day;
-use crate::{Archive, Partition, PruneError, Pruned, Retain};
+use crate::{Archive, Partition, PruneError, Pruned, Retain, Windows, handlers};
 
 /// How far back days are made at first where no window says so, in seconds.
 pub(crate) const MONTH: f64 = 31.0 * 24.0 * 60.0 * 60.0;
@@ -21,14 +22,18 @@ const MISSING: &str = "SELECT to_char(day, 'YYYY_MM_DD'), day::text, (day + 1)::
        ((now() AT TIME ZONE 'UTC')::date + $2)::timestamp, interval '1 day') AS days (at), LATERAL (SELECT at::date AS day) AS of_day \
      WHERE to_regclass('processed_messages_' || to_char(day, 'YYYY_MM_DD')) IS NULL ORDER BY day";
 
-/// The tables of days, also those that are no longer attached. A day is past the window when its last moment is.
+/// What a day is marked with before it is detached, so that the next run goes on with it if this one does not get to the end. A table that
+/// somebody else has detached is theirs.
+const MARK: &str = "idem: past its window, to be dropped";
+
+/// The tables of days, also those that are detached and marked with $2. A day is past the window when its last moment is.
 const LIST: &str = "SELECT partition.relname, to_date(right(partition.relname, 10), 'YYYY_MM_DD') - date '1970-01-01', \
        partition.reltuples::bigint, pg_total_relation_size(partition.oid), inhrelid IS NOT NULL, coalesce(inhdetachpending, false), \
        coalesce((to_date(right(partition.relname, 10), 'YYYY_MM_DD') + 1)::timestamp < (now() AT TIME ZONE 'UTC') - make_interval(secs => $1), false) \
      FROM pg_class AS parent JOIN pg_class AS partition ON partition.relnamespace = parent.relnamespace AND partition.relkind = 'r' \
      LEFT JOIN pg_inherits ON inhrelid = partition.oid AND inhparent = parent.oid \
      WHERE parent.oid = to_regclass('processed_messages_by_day') AND partition.relname ~ '^processed_messages_[0-9]{4}_[0-9]{2}_[0-9]{2}$' \
-       AND EXISTS (SELECT FROM pg_attribute WHERE attrelid = partition.oid AND attname = 'day') \
+       AND (inhrelid IS NOT NULL OR NOT partition.relispartition AND obj_description(partition.oid, 'pg_class') = $2) \
      ORDER BY partition.relname";
 
 /// Attaching, unlike `CREATE TABLE … PARTITION OF`, lets consumers work meanwhile:
@@ -49,6 +54,17 @@ pub(crate) async fn create(
         Err(_) => crate::backend::rollback::<sqlx::Postgres>(conn).await?,
     }
     created
+}
+
+/// Where there are days, more of them are the pruner's to make: this user may have no right to.
+pub(super) async fn create_if_needed(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let is_needed = handlers().any(|handler| handler.time.is_some());
+    if is_needed && (!exists(conn).await? || list(conn, None).await?.is_empty()) {
+        let retain = Windows::of_handlers().retain_of_days();
+        let retain = retain.and_then(Retain::seconds).unwrap_or(MONTH);
+        create(conn, retain, DAYS_AHEAD).await?;
+    }
+    Ok(())
 }
 
 async fn create_in_transaction(
@@ -116,7 +132,7 @@ pub(crate) async fn list(
     conn: &mut PgConnection,
     retain: Option<f64>,
 ) -> Result<Vec<Table>, sqlx::Error> {
-    let query = sqlx::query(LIST).persistent(false).bind(retain);
+    let query = sqlx::query(LIST).persistent(false).bind(retain).bind(MARK);
     let rows = query.fetch_all(conn).await?;
     rows.into_iter()
         .map(|row| {
@@ -203,6 +219,10 @@ async fn drop_alone(
         // <https://www.postgresql.org/docs/current/sql-altertable.html>
         let detach =
             |how| format!("ALTER TABLE processed_messages_by_day DETACH PARTITION {name} {how}");
+        if table.public.is_attached {
+            let mark = format!("COMMENT ON TABLE {name} IS '{MARK}'");
+            run(conn, mark).await.map_err(failed)?;
+        }
         if table.is_detaching {
             run(conn, detach("FINALIZE")).await.map_err(failed)?;
         } else if table.public.is_attached {

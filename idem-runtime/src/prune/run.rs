@@ -76,9 +76,11 @@ impl<DB: Backend> Pruner<DB> {
     ) -> Result<(), PruneError> {
         let bounds = Bounds::new(&self.windows);
         let (conn, guard) = lease.split();
-        // What is asked outside of a transaction is closed upon where a dropped question leaves the connection out of step.
-        guard.close = DB::CLOSES == Closes::UntilItEnds;
-        if matches!(self.archive.0, Place::Table) {
+        // A run that is dropped takes its connection with it, so that the server stops what it was asked.
+        guard.close = DB::CLOSES != Closes::Never;
+        // Creating needs a right, even where there is nothing to create.
+        let probe = "SELECT 1 FROM processed_messages_archive WHERE 1 = 0";
+        if matches!(self.archive.0, Place::Table) && DB::run(conn, probe).await.is_err() {
             DB::run(conn, DB::CREATE_ARCHIVE).await.map_err(failed)?;
         }
         let consumers = DB::consumers(conn).await.map_err(failed)?;
@@ -113,7 +115,7 @@ impl<DB: Backend> Pruner<DB> {
             }
         }
         let (conn, guard) = lease.split();
-        guard.close = DB::CLOSES == Closes::UntilItEnds;
+        guard.close = DB::CLOSES != Closes::Never;
         if pruned.claims > 0 {
             DB::tidy(conn, &steps).await;
         }
