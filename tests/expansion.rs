@@ -28,5 +28,7 @@
 mod arguments;
 #[path = "expansion/handlers.rs"]
 mod handlers;
+#[path = "expansion/listed.rs"]
+mod listed;
 #[path = "expansion/shadowed.rs"]
 mod shadowed;

@@ -11,16 +11,20 @@ mod in_flight;
 mod isolation;
 mod numbers;
 mod reader;
+mod window;
+mod written;
 
 pub(crate) use each::Each;
 pub(crate) use in_flight::InFlight;
 pub(crate) use numbers::Retries;
 use reader::{Reader, next_argument};
+pub(crate) use window::{CENTURY, Window};
+pub(crate) use written::Written;
 
 /// One row per argument: its name, how it is written, and what reads it.
-const ARGUMENTS: [Row; 14] = [
+const ARGUMENTS: [Row; 19] = [
     row("key", "key = \"event.id\"", |args, it| {
-        args.key = it.expression();
+        args.key = it.written();
     }),
     row("consumer", "consumer = \"billing\"", |args, it| {
         args.consumer = consumer::read(it);
@@ -60,6 +64,25 @@ const ARGUMENTS: [Row; 14] = [
     row("each", "each = \"event in events\"", |args, it| {
         args.each = each::read(it);
     }),
+    row("retain", "retain = \"7d\"", |args, it| {
+        args.retain = window::retain(it);
+    }),
+    row("redelivery", "redelivery = \"4d\"", |args, it| {
+        args.redelivery = window::redelivery(it);
+    }),
+    row(
+        "business_retain",
+        "business_retain = \"365d\"",
+        |args, it| {
+            args.business_retain = window::retain(it);
+        },
+    ),
+    row("time", "time = \"event.time\"", |args, it| {
+        args.time = it.written();
+    }),
+    row("from_plain", "from_plain", |_, it| {
+        it.flag(" while claims move from the plain table to the one by days");
+    }),
     row("pool", "pool = \"self.pool\"", |args, it| {
         args.pool = it.expression();
     }),
@@ -72,10 +95,22 @@ const ARGUMENTS: [Row; 14] = [
 ];
 
 /// What other libraries call them, too far from ours to be a slip.
-const SYNONYMS: [(&str, &str); 3] = [
+const SYNONYMS: [(&str, &str); 15] = [
     ("retry", "retries"),
     ("timeout", "in_flight"),
     ("batch", "each"),
+    ("ttl", "retain"),
+    ("expire", "retain"),
+    ("expires", "retain"),
+    ("expiry", "retain"),
+    ("retention", "retain"),
+    ("keep", "retain"),
+    ("keep_for", "retain"),
+    ("window", "retain"),
+    ("timestamp", "time"),
+    ("occurred_at", "time"),
+    ("created_at", "time"),
+    ("event_time", "time"),
 ];
 
 struct Row {
@@ -94,7 +129,7 @@ const fn row(name: &'static str, form: &'static str, read: Read) -> Row {
 /// missed on top.
 #[derive(Default)]
 pub(crate) struct Args {
-    pub(crate) key: Option<Expr>,
+    pub(crate) key: Option<Written>,
     pub(crate) consumer: Option<LitStr>,
     pub(crate) business_key: Option<Expr>,
     pub(crate) fingerprint: Option<Expr>,
@@ -106,6 +141,10 @@ pub(crate) struct Args {
     pub(crate) isolation: Option<Ident>,
     pub(crate) retries: Option<Retries>,
     pub(crate) each: Option<Each>,
+    pub(crate) retain: Option<Window>,
+    pub(crate) redelivery: Option<Window>,
+    pub(crate) business_retain: Option<Window>,
+    pub(crate) time: Option<Written>,
     pub(crate) pool: Option<Expr>,
     /// The path under which the library is found.
     pub(crate) root: Option<Path>,

@@ -2,7 +2,9 @@ use syn::Expr;
 
 use crate::errors::Errors;
 use crate::scope::Scope;
+use crate::types::text;
 
+mod arrival;
 mod found;
 
 use found::Found;
@@ -17,19 +19,31 @@ pub(crate) struct Subject {
     field: &'static str,
     /// Why it has to depend on the message.
     constant: &'static str,
+    /// What is wrong in a batch whose messages share one, as the rest of a sentence.
+    shared: &'static str,
+    parts: Parts,
+}
+
+enum Parts {
     /// The longest tuple that has the trait it needs.
-    most_parts: usize,
+    AtMost(usize),
+    /// None. What it is, and what for.
+    One(&'static str),
 }
 
 const MANY: &str =
     "a constant makes every message a duplicate of the first, a generated id makes none";
+
+/// It speaks for itself.
+const SAME: &str = "";
 
 pub(crate) const KEY: Subject = Subject {
     argument: "key",
     noun: "the key",
     field: "id",
     constant: MANY,
-    most_parts: 8,
+    shared: SAME,
+    parts: Parts::AtMost(8),
 };
 
 pub(crate) const BUSINESS_KEY: Subject = Subject {
@@ -37,7 +51,8 @@ pub(crate) const BUSINESS_KEY: Subject = Subject {
     noun: "the business key",
     field: "order_id",
     constant: MANY,
-    most_parts: 8,
+    shared: SAME,
+    parts: Parts::AtMost(8),
 };
 
 pub(crate) const FINGERPRINT: Subject = Subject {
@@ -45,7 +60,8 @@ pub(crate) const FINGERPRINT: Subject = Subject {
     noun: "the fingerprint",
     field: "amount",
     constant: "a constant is the same for two messages under one key, and finds out nothing",
-    most_parts: 16,
+    shared: SAME,
+    parts: Parts::AtMost(16),
 };
 
 pub(crate) const VERSION: Subject = Subject {
@@ -53,7 +69,17 @@ pub(crate) const VERSION: Subject = Subject {
     noun: "the version",
     field: "version",
     constant: "a constant makes every message but the first a duplicate",
-    most_parts: 1,
+    shared: SAME,
+    parts: Parts::One("integer, by which the messages of a key are put in order"),
+};
+
+const TIME: Subject = Subject {
+    argument: "time",
+    noun: "the time",
+    field: "time",
+    constant: "a fixed one puts all messages in one day, and a time of arrival such as `now()` is another one in each delivery, so that a redelivery on the next day would run again",
+    shared: ", and another one for a message that comes again in another batch",
+    parts: Parts::One("point in time, whose day is where the message is remembered"),
 };
 
 /// Finds what cannot be right: a constant, a name that is no parameter, the transaction.
@@ -99,7 +125,8 @@ pub(crate) fn check(subject: &Subject, expression: &Expr, scope: &Scope, errors:
         errors.at(
             expression,
             format!(
-                "{noun} mentions nothing of the single message, so that it is the same for all messages of the batch; take it from {}, {example}",
+                "{noun} mentions nothing of the single message, so that it is the same for all messages of the batch{}; take it from {}, {example}",
+                subject.shared,
                 scope.list()
             ),
         );
@@ -113,6 +140,21 @@ pub(crate) fn check(subject: &Subject, expression: &Expr, scope: &Scope, errors:
             ),
         );
     }
+}
+
+/// The time is checked as the rest is, and for the hole that a clock would open.
+pub(crate) fn check_time(time: &Expr, scope: &Scope, errors: &mut Errors) {
+    let Some(clock) = arrival::find(time) else {
+        return check(&TIME, time, scope, errors);
+    };
+    let text = text(&clock);
+    errors.at(
+        clock,
+        format!(
+            "`{text}` is the time of arrival, another one in each delivery: a redelivery on the next day would look for its message there, not find it, and run again; take the time from the message, as in `time = \"{}\"`",
+            scope.example("time")
+        ),
+    );
 }
 
 /// A pool may be a static, or come from a function; a misspelt name and the transaction are wrong all the same.
@@ -138,20 +180,20 @@ pub(crate) fn check_pool(pool: &Expr, scope: &Scope, errors: &mut Errors) {
 /// A longer tuple implements no traits.
 fn check_length(subject: &Subject, expression: &Expr, errors: &mut Errors) {
     let Subject { argument, noun, .. } = subject;
-    match expression {
-        Expr::Tuple(_) if subject.most_parts == 1 => errors.at(
+    match (expression, &subject.parts) {
+        (Expr::Tuple(_), Parts::One(what)) => errors.at(
             expression,
             format!(
-                "{noun} is one integer, by which the messages of a key are put in order; name that, as in `{argument} = \"event.version\"`"
+                "{noun} is one {what}; name that, as in `{argument} = \"event.{}\"`",
+                subject.field
             ),
         ),
-        Expr::Tuple(tuple) => {
-            if tuple.elems.len() > subject.most_parts {
+        (Expr::Tuple(tuple), Parts::AtMost(most)) => {
+            if tuple.elems.len() > *most {
                 errors.at(
                     expression,
                     format!(
-                        "{noun} has at most {} parts at one level, and this one has {}; nest some, as in `{argument} = \"(a, (b, c))\"`",
-                        subject.most_parts,
+                        "{noun} has at most {most} parts at one level, and this one has {}; nest some, as in `{argument} = \"(a, (b, c))\"`",
                         tuple.elems.len()
                     ),
                 );
@@ -159,8 +201,8 @@ fn check_length(subject: &Subject, expression: &Expr, errors: &mut Errors) {
             let parts = tuple.elems.iter();
             parts.for_each(|part| check_length(subject, part, errors));
         }
-        Expr::Paren(paren) => check_length(subject, &paren.expr, errors),
-        Expr::Group(group) => check_length(subject, &group.expr, errors),
+        (Expr::Paren(paren), _) => check_length(subject, &paren.expr, errors),
+        (Expr::Group(group), _) => check_length(subject, &group.expr, errors),
         _ => {}
     }
 }

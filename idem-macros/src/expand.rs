@@ -1,6 +1,6 @@
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{ItemFn, ReturnType, Type};
+use syn::{Expr, ItemFn, ReturnType, Type};
 
 use crate::args::{self, Args};
 use crate::batch::Batch;
@@ -11,6 +11,7 @@ use crate::handler::{self, Handler};
 use crate::render::{self, Plan};
 use crate::scope::Scope;
 use crate::types;
+use crate::windows;
 
 /// The whole attribute, on tokens that tests can make too.
 pub(crate) fn idempotent(args: TokenStream, item: &TokenStream) -> TokenStream {
@@ -22,7 +23,7 @@ pub(crate) fn idempotent(args: TokenStream, item: &TokenStream) -> TokenStream {
     };
     let handler = Handler::new(function, &mut errors);
     let batch = check(&args, &handler, &mut errors);
-    let plan = Plan::new(args, batch, errors.is_empty());
+    let plan = Plan::new(args, &handler.item.sig.ident, batch, errors.is_empty());
     let errors = errors.into_compile_error();
     // Whatever is wrong with the arguments, callers of a sound handler see the signature that it will have.
     let function = match handler.transaction.as_ref().filter(|_| handler.is_sound) {
@@ -41,11 +42,11 @@ fn check(args: &Args, handler: &Handler, errors: &mut Errors) -> Option<Batch> {
     let of_message = Scope::of_message(handler, batch.as_ref());
     let start = handler.item.sig.fn_token.span;
     args.check_present(&of_message.example("id"), start, errors);
-    let subjects: [(&Subject, _); 4] = [
-        (&check::KEY, &args.key),
-        (&check::BUSINESS_KEY, &args.business_key),
-        (&check::FINGERPRINT, &args.fingerprint),
-        (&check::VERSION, &args.version),
+    let subjects: [(&Subject, Option<&Expr>); 4] = [
+        (&check::KEY, args.key.as_ref().map(|key| &key.expression)),
+        (&check::BUSINESS_KEY, args.business_key.as_ref()),
+        (&check::FINGERPRINT, args.fingerprint.as_ref()),
+        (&check::VERSION, args.version.as_ref()),
     ];
     // What the names of a message are is not known if `each` is wrong.
     if batch.is_some() || !args.has("each") {
@@ -54,11 +55,15 @@ fn check(args: &Args, handler: &Handler, errors: &mut Errors) -> Option<Batch> {
                 check::check(subject, expression, &of_message, errors);
             }
         }
+        if let Some(time) = &args.time {
+            check::check_time(&time.expression, &of_message, errors);
+        }
     }
     if args.has("retries") {
         handler.refuse_mutable(errors);
     }
-    combinations::check(args, &of_message.example("version"), errors);
+    combinations::check(args, &of_message, errors);
+    windows::check(args, errors);
     batch
 }
 

@@ -6,13 +6,13 @@ mod args;
 mod batch;
 mod check;
 mod combinations;
-mod duration;
 mod errors;
 mod expand;
 mod handler;
 mod render;
 mod scope;
 mod types;
+mod windows;
 
 /// Gives a message its effect once: rewrites an async handler so that its transaction begins with the claim of (consumer, key), and
 /// short-circuits duplicates.
@@ -44,12 +44,17 @@ mod types;
 /// | `isolation = "serializable"` | The transaction's isolation level, or `"repeatable read"`, `"read committed"`, `"read uncommitted"`. Without it, the session's. A delivery that joins a transaction of the caller's cannot choose, and fails on PostgreSQL and MySQL. |
 /// | `retries = 3` | Runs the whole delivery again, in a new transaction, up to that many times (1 to 10) when it lost a conflict of transactions (deadlock, serialization failure). The body may run several times, so that it borrows its parameters and must not use them up; what it changes through a `&mut` parameter, or outside of the database, is changed each time. In a transaction of the caller's it runs once. Put `#[instrument]` below, since above it moves the parameters into the body. |
 /// | `each = "event in events"` | The handler takes a batch: `events` is a parameter of type `Vec<_>`, `event` a pattern for a reference to one of its messages, which `key` and `fingerprint` are taken from. All are claimed in one transaction, and the body gets those that are fresh. The result is `Result<BatchOutcome<T>, E>`. |
+/// | `retain = "7d"` | How long the consumer's claims are kept, for `idem::Pruner` to know: whole numbers in `d`, `h`, `m`, `s`, `ms`, from large to small, or `"forever"`. Longer than `redelivery`, which has to be there too unless it is for ever: a message that comes again after its claim is gone runs a second time. Without the argument nothing is pruned, unless the pruner is told otherwise. |
+/// | `redelivery = "4d"` | How long the broker may deliver a message again, at most: its retention, or its limit of attempts times the pause between them. Every window of the pruner for this consumer has to exceed it. |
+/// | `business_retain = "365d"` | How long business keys are kept, which is for ever without it: two messages that ask for one action may come months apart. Longer than `redelivery`, too. |
+/// | `time = "event.time"` | When the message was made, by the producer's clock, equal in all its deliveries: its claim is then kept in the table of that day, which is dropped as a whole when it has expired (PostgreSQL). An expression whose type implements `idem::Time`; a `UUIDv7` or a ULID holds its time. Never the time of arrival. |
+/// | `from_plain` | Beside `time`, while claims move from the plain table to the one by days: a message that the plain table knows is a duplicate, and new claims are made in both. |
 /// | `pool = "self.pool"` | Where the transaction comes from: the transaction parameter is no longer one for callers, so that the function fits a trait or a framework. An expression for a pool, or a reference to one. |
 /// | `allow_pool` | Permits a pool among the parameters, for reads: what is written through it is outside the transaction. The one that `pool` names needs no permission. A pool that is not a typed parameter (`self.pool`, a static) is not seen, so that it is up to you not to write through it. |
 /// | `crate = "my_crate::idem"` | The path of the library, where it is not `::idem`: renamed, or re-exported by a crate of yours. |
 ///
-/// These do not go together: `version` with `replay`, `fingerprint`, `business_key` or `each`; `each` with `replay`, `retries` or
-/// `business_key`.
+/// These do not go together: `version` with `replay`, `fingerprint`, `business_key`, `each`, `retain`, `redelivery`, `business_retain` or
+/// `time`; `each` with `replay`, `retries` or `business_key`.
 ///
 /// # The handler
 ///

@@ -6,10 +6,12 @@ use syn::{AttrStyle, Expr, ItemFn, ReturnType, Type};
 use crate::args::{Args, Retries};
 use crate::batch::Batch;
 use crate::handler::Transaction;
+use crate::types;
 
 mod body;
 mod door;
 mod message;
+mod register;
 mod signature;
 
 use door::Door;
@@ -17,10 +19,14 @@ use door::Door;
 /// What the arguments say, as the expansion passes it on.
 pub(crate) struct Plan {
     door: Door,
+    /// Lists the handler among those of the program.
+    register: Option<TokenStream>,
     /// The statements that make the message, or those of a batch.
     message: TokenStream,
     /// Where `replay` is written.
     replay: Option<Span>,
+    /// Where `time` is written.
+    time: Option<Span>,
     retries: Option<Retries>,
     is_batch: bool,
     batch: Option<Batch>,
@@ -30,17 +36,22 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Arguments that were reported as wrong are left out, as far as callers do not see them.
-    pub(crate) fn new(args: Args, batch: Option<Batch>, is_right: bool) -> Self {
+    pub(crate) fn new(args: Args, name: &Ident, batch: Option<Batch>, is_right: bool) -> Self {
         let door = Door::new(args.root.clone());
-        let message = match (&args.key, &batch) {
+        let key = args.key.as_ref();
+        let message = match (key.map(|key| &key.expression), &batch) {
             (Some(key), Some(batch)) if is_right => message::batch(&args, key, batch, &door),
             (Some(key), None) if is_right => message::one(&args, key, &door),
             _ => message::unknown(args.has("each"), &door),
         };
         Self {
+            register: key
+                .filter(|_| is_right)
+                .map(|key| register::call(&args, name, key, &door)),
             message,
             door,
             replay: args.written("replay").filter(|_| is_right).map(Ident::span),
+            time: args.written("time").filter(|_| is_right).map(Ident::span),
             is_batch: args.has("each"),
             batch,
             has_pool: args.has("pool"),
@@ -74,6 +85,10 @@ pub(crate) fn handler(item: &ItemFn, transaction: &Transaction, plan: &Plan) -> 
     let (private, message) = (plan.door.path(), &plan.message);
     let convert = body::about_error("failed", &TokenStream::new(), result, &plan.door);
     let codec = plan.replay.map(|span| codec(span, result, &plan.door));
+    let register = &plan.register;
+    let by_day = plan
+        .time
+        .and_then(|span| by_day(span, &transaction.ty, &plan.door));
     let delivery = Delivery {
         item,
         transaction,
@@ -86,8 +101,10 @@ pub(crate) fn handler(item: &ItemFn, transaction: &Transaction, plan: &Plan) -> 
     };
     quote! {
         #(#attrs)* #vis #outer {
+            #register
             let #failed = #convert;
             #codec
+            #by_day
             #message
             let mut #slot = #private::Slot::new();
             #deliver
@@ -100,6 +117,16 @@ fn codec(span: Span, result: &Type, door: &Door) -> TokenStream {
     let (codec, private, value) = (own("codec"), door.at(span), body::value_type(result, door));
     let call = quote_spanned!(span=> #private::replay::<#value>());
     quote!(let #codec = #call;)
+}
+
+/// Only PostgreSQL has the table by days, and any other type has to prove that it is of PostgreSQL. The complaint is shown on `time`.
+fn by_day(span: Span, transaction: &Type, door: &Door) -> Option<TokenStream> {
+    if types::database(transaction) == Some("Postgres") {
+        return None;
+    }
+    let database = signature::database_at(span, transaction, door);
+    let private = door.at(span);
+    Some(quote_spanned!(span=> #private::by_day::<#database>();))
 }
 
 /// What is known of the delivery where it is printed.

@@ -1,6 +1,6 @@
 //! A module in which the usual names mean something else.
 
-use sqlx::SqliteConnection;
+use sqlx::{PgConnection, SqliteConnection};
 
 struct Result;
 struct Option;
@@ -15,10 +15,14 @@ struct From;
 struct Into;
 struct Outcome;
 struct Source;
+struct Handler;
+struct Retain;
+struct Time;
 mod core {}
 mod std {}
 mod alloc {}
 mod idem {}
+mod inventory {}
 mod sqlx {
     pub(super) use ::sqlx::*;
 }
@@ -33,6 +37,21 @@ macro_rules! matches {
     () => {};
 }
 macro_rules! panic {
+    () => {};
+}
+macro_rules! register {
+    () => {};
+}
+macro_rules! submit {
+    () => {};
+}
+macro_rules! line {
+    () => {};
+}
+macro_rules! file {
+    () => {};
+}
+macro_rules! module_path {
     () => {};
 }
 
@@ -104,13 +123,44 @@ async fn each(
     ::core::result::Result::Ok(messages.len())
 }
 
+#[::idem::idempotent(
+    key = "(private, handler)",
+    consumer = "shadowed_time",
+    business_key = "(register, submit)",
+    time = "time",
+    from_plain,
+    retain = "7d",
+    redelivery = "4d",
+    business_retain = "forever"
+)]
+async fn by_day(
+    source: &mut PgConnection,
+    private: u32,
+    handler: u32,
+    register: &str,
+    submit: &str,
+    time: ::std::time::SystemTime,
+) -> ::core::result::Result<u32, sqlx::Error> {
+    sqlx::query("INSERT INTO effects VALUES (1)")
+        .execute(source)
+        .await?;
+    let _ = (register, submit, time);
+    ::core::result::Result::Ok(private + handler)
+}
+
 #[tokio::test]
 async fn shadowed_names_do_not_matter() {
     let _ = (
         Result, Option, Some, None, Ok, Err, Box, Send, Future, From, Into, Outcome, Source,
+        Handler, Retain, Time,
     );
     matches!();
     panic!();
+    register!();
+    submit!();
+    line!();
+    file!();
+    module_path!();
     let pool = super::handlers::pool().await;
     let event = Event {
         key: 1,
@@ -128,4 +178,7 @@ async fn shadowed_names_do_not_matter() {
     assert_eq!(outcome, ::idem::Outcome::Processed(21));
     let outcome = each(&pool, vec![event], 4, 5).await.expect("no fault");
     assert_eq!(outcome.fresh, [0]);
+    let listed = ::idem::handlers().find(|handler| handler.consumer == "shadowed_time");
+    let listed = listed.expect("it is listed");
+    assert_eq!((listed.name, listed.key), ("by_day", "(private, handler)"));
 }

@@ -117,7 +117,7 @@ async fn p12_cancelled_anywhere_the_archive_is_whole() {
                 "billing",
                 &format!("{name} {polls}/"),
                 30.0 * DAY,
-                12,
+                60,
             )
             .await;
             made += 60;

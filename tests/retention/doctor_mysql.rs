@@ -92,6 +92,42 @@ async fn each_fault_of_the_table_is_found() {
 }
 
 #[tokio::test]
+async fn rights_that_are_missing_are_named() {
+    for (granted, severity, missing) in [
+        ("SELECT", Severity::Error, "INSERT, UPDATE, DELETE"),
+        ("SELECT, INSERT, UPDATE", Severity::Note, "DELETE"),
+    ] {
+        let (fixture, pool) = table(1).await;
+        // A user's name has 80 characters on MariaDB, and 32 on MySQL.
+        let user = fixture.name()[..28].to_owned();
+        let grant = format!(
+            "CREATE USER '{user}'@'127.0.0.1'; GRANT {granted} ON processed_messages TO '{user}'@'127.0.0.1'"
+        );
+        sqlx::raw_sql(AssertSqlSafe(grant))
+            .execute(&pool)
+            .await
+            .unwrap();
+        let theirs: sqlx::mysql::MySqlConnectOptions = fixture.url.parse().unwrap();
+        let theirs = sqlx::MySqlPool::connect_with(theirs.username(&user))
+            .await
+            .unwrap();
+        let report = doctor_with(&theirs, &Windows::new().default_window(WEEK)).await;
+        theirs.close().await;
+        sqlx::raw_sql(AssertSqlSafe(format!("DROP USER '{user}'@'127.0.0.1'")))
+            .execute(&pool)
+            .await
+            .unwrap();
+        let mut report = report.unwrap();
+        report
+            .findings
+            .retain(|finding| finding.check != "shared-consumer");
+        assert_eq!(report.findings.len(), 1, "{report}");
+        assert_eq!(report.findings[0].severity, severity);
+        assert!(report.findings[0].what.contains(missing), "{report}");
+    }
+}
+
+#[tokio::test]
 async fn a_right_table_is_healthy_and_lag_is_found() {
     let (_fixture, pool) = table(1).await;
     let examine = async |windows: Windows| {

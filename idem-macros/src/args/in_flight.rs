@@ -3,7 +3,6 @@ use std::time::Duration;
 use syn::{Expr, ExprLit, Lit};
 
 use super::reader::Reader;
-use crate::duration;
 use crate::errors::nearest;
 use crate::types::text;
 
@@ -27,7 +26,7 @@ pub(super) fn read(it: &mut Reader<'_, '_>) -> Option<InFlight> {
     let fault = match written.as_str() {
         "wait" => return Some(InFlight::Wait),
         "fail" => return Some(InFlight::Fail),
-        time if time.starts_with(|c: char| c.is_ascii_digit()) => match duration::parse(time) {
+        time if time.starts_with(|c: char| c.is_ascii_digit()) => match idem_duration::parse(time) {
             Ok(Duration::ZERO) => {
                 "to wait for no time is to fail; write `in_flight = \"fail\"`".to_owned()
             }

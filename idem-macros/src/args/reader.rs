@@ -6,6 +6,7 @@ use syn::parse::discouraged::Speculative;
 use syn::parse::{Parse, ParseStream};
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Token};
 
+use super::written::Written;
 use crate::errors::Errors;
 
 /// An argument whose name was read, and whose value comes next. What is wrong with the value is reported, and there is none.
@@ -56,32 +57,48 @@ impl<'a, 'p> Reader<'a, 'p> {
         self.value("an expression", Expr::parse)
     }
 
+    /// An expression, with its text.
+    pub(super) fn written(&mut self) -> Option<Written> {
+        let (expression, quoted) = self.quoted_or_bare("an expression", Expr::parse)?;
+        Some(Written::new(expression, quoted.as_ref()))
+    }
+
     /// The value after `=`. A string holds it; anything else is it.
     pub(super) fn value<T>(
         &mut self,
         what: &str,
         parse: impl Fn(ParseStream<'_>) -> syn::Result<T>,
     ) -> Option<T> {
+        self.quoted_or_bare(what, parse).map(|(value, _)| value)
+    }
+
+    /// The value, and the string that holds it, if one does.
+    fn quoted_or_bare<T>(
+        &mut self,
+        what: &str,
+        parse: impl Fn(ParseStream<'_>) -> syn::Result<T>,
+    ) -> Option<(T, Option<LitStr>)> {
         self.equals()?;
         let ahead = self.input.fork();
-        let parsed = match ahead.parse::<LitStr>() {
-            Ok(text)
-                if ahead.is_empty() || ahead.peek(Token![,]) || ahead.peek(Ident::peek_any) =>
-            {
-                self.input.advance_to(&ahead);
-                if text.value().trim().is_empty() {
-                    let (name, form) = (self.name, self.form);
-                    self.errors.at(
-                        text,
-                        format!("the value of `{name}` is empty; write `{form}`"),
-                    );
-                    return None;
-                }
-                text.parse_with(parse)
-            }
-            _ => parse(self.input),
+        let quoted = ahead
+            .parse::<LitStr>()
+            .ok()
+            .filter(|_| ahead.is_empty() || ahead.peek(Token![,]) || ahead.peek(Ident::peek_any));
+        let Some(text) = quoted else {
+            let parsed = parse(self.input);
+            return Some((self.finish(what, parsed)?, None));
         };
-        self.finish(what, parsed)
+        self.input.advance_to(&ahead);
+        if text.value().trim().is_empty() {
+            let (name, form) = (self.name, self.form);
+            self.errors.at(
+                text,
+                format!("the value of `{name}` is empty; write `{form}`"),
+            );
+            return None;
+        }
+        let parsed = text.parse_with(parse);
+        Some((self.finish(what, parsed)?, Some(text)))
     }
 
     /// The value after `=` as it stands, for arguments to which a string is no expression.

@@ -18,7 +18,9 @@ mod combinations;
 mod faults;
 mod hygiene;
 mod odd;
+mod registration;
 mod values;
+mod windows;
 
 const SNAPSHOT: &str = include_str!("../../expansion.md");
 

@@ -14,7 +14,8 @@ impl Door {
     }
 
     /// The path for a call whose complaints belong to `span`. Its tokens take the span too, since a complaint about a path is shown on all
-    /// of it. The user's root stays where it is written: one that leads nowhere is then complained about there, and once.
+    /// of it. The user's root stays where it is written: one that leads nowhere is then complained about there, and twice
+    /// at most: rustc looks a macro up before the rest.
     pub(crate) fn at(&self, span: Span) -> TokenStream {
         let Some(root) = &self.root else {
             return quote_spanned!(span=> ::idem::__private);

@@ -19,30 +19,22 @@ pub(super) fn one(args: &Args, key: &Expr, door: &Door) -> TokenStream {
         let key = key_call("key", key, door);
         quote!(#private::Delivery::of(#consumer, #key))
     };
-    let fingerprint = args.fingerprint.as_ref().map(|fingerprint| {
-        let (span, content) = (fingerprint.span(), fingerprint_call(fingerprint, door));
-        quote_spanned!(span=> .fingerprint(#content))
-    });
+    let fingerprint = fingerprint(args, door);
     let version = args.version.as_ref().map(|version| {
         let version = call("version", &borrow(version), version.span(), door);
         quote!(.version(#version))
     });
     let gapless = args.gapless.as_ref();
     let gapless = gapless.map(|first| quote!(.gapless_from(#first)));
-    let options = options(args, door);
-    quote!(let #message = #delivery #fingerprint #version #gapless #options;)
+    let (time, options) = (time(args, door), options(args, door));
+    quote!(let #message = #delivery #fingerprint #version #gapless #time #options;)
 }
 
 /// The same for each message of a batch.
 pub(super) fn batch(args: &Args, key: &Expr, batch: &Batch, door: &Door) -> TokenStream {
     let (private, message, consumer) = (door.path(), own("messages"), &args.consumer);
     let key = key_call("key", key, door);
-    let push = if let Some(fingerprint) = &args.fingerprint {
-        let (span, content) = (fingerprint.span(), fingerprint_call(fingerprint, door));
-        quote_spanned!(span=> push_with_fingerprint(#key, #content))
-    } else {
-        quote!(push(#key))
-    };
+    let (fingerprint, time) = (fingerprint(args, door), time(args, door));
     let (pattern, messages) = (&batch.pattern, located(&batch.messages.ident, batch));
     let options = options(args, door);
     let options = (!options.is_empty()).then(|| quote!(let #message = #message #options;));
@@ -50,7 +42,7 @@ pub(super) fn batch(args: &Args, key: &Expr, batch: &Batch, door: &Door) -> Toke
     quote! {
         let mut #message = #private::Deliveries::of(#consumer);
         for #pattern in #all {
-            #message.#push;
+            #message.push(#key) #fingerprint #time;
         }
         #options
     }
@@ -73,6 +65,18 @@ pub(super) fn located(messages: &Ident, batch: &Batch) -> Ident {
     Ident::new(&messages.to_string(), span)
 }
 
+fn fingerprint(args: &Args, door: &Door) -> Option<TokenStream> {
+    let fingerprint = args.fingerprint.as_ref()?;
+    let (span, content) = (fingerprint.span(), fingerprint_call(fingerprint, door));
+    Some(quote_spanned!(span=> .fingerprint(#content)))
+}
+
+fn time(args: &Args, door: &Door) -> Option<TokenStream> {
+    let time = &args.time.as_ref()?.expression;
+    let time = call("time", &borrow(time), time.span(), door);
+    Some(quote!(.time(#time)))
+}
+
 /// What a batch can be told too.
 fn options(args: &Args, door: &Door) -> TokenStream {
     let private = door.path();
@@ -91,7 +95,8 @@ fn options(args: &Args, door: &Door) -> TokenStream {
         let level = Ident::new(&level.to_string(), Span::call_site());
         quote!(.isolation(#private::Isolation::#level))
     });
-    quote!(#in_flight #isolation)
+    let from_plain = args.has("from_plain").then(|| quote!(.from_plain()));
+    quote!(#in_flight #isolation #from_plain)
 }
 
 /// `key(&event.id)`, spanned so that the type checker's complaint about the key is shown on the key.

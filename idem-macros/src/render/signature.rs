@@ -64,7 +64,12 @@ fn source(transaction: &Transaction, door: &Door) -> syn::Result<FnArg> {
 /// The database by its name where the type tells it: a missing feature is then one error, which names the feature. For an alias the type
 /// checker has to find out.
 pub(super) fn database(ty: &Type, door: &Door) -> TokenStream {
-    let (span, private) = (ty.span(), door.at(ty.span()));
+    database_at(ty.span(), ty, door)
+}
+
+/// The same, for a complaint that is shown elsewhere.
+pub(super) fn database_at(span: Span, ty: &Type, door: &Door) -> TokenStream {
+    let private = door.at(span);
     if let Some(name) = types::database(ty) {
         let name = Ident::new(name, span);
         return quote_spanned!(span=> #private::#name);

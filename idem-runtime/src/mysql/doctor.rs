@@ -60,6 +60,7 @@ impl Examine for MySql {
                 ));
             }
             table(conn, findings).await?;
+            rights(conn, findings).await;
             Ok(true)
         })
     }
@@ -158,6 +159,49 @@ fn key_column(
             format!("`ALTER TABLE processed_messages MODIFY {name} varbinary({limit}) NOT NULL`"),
         ));
     }
+}
+
+/// To explain a statement takes the rights to run it, wherever they come from.
+async fn rights(conn: &mut MySqlConnection, findings: &mut Vec<Finding>) {
+    let mut missing = Vec::new();
+    for (right, sql) in [
+        ("SELECT", "SELECT 1 FROM processed_messages WHERE 1 = 0"),
+        (
+            "INSERT",
+            "EXPLAIN INSERT INTO processed_messages (consumer, message_id) VALUES ('', '')",
+        ),
+        (
+            "UPDATE",
+            "EXPLAIN UPDATE processed_messages SET version = 1 WHERE consumer = '' AND message_id = ''",
+        ),
+        (
+            "DELETE",
+            "EXPLAIN DELETE FROM processed_messages WHERE consumer = '' AND message_id = ''",
+        ),
+    ] {
+        let explained = sqlx::raw_sql(sql).execute(&mut *conn).await;
+        // TABLEACCESS_DENIED, COLUMNACCESS_DENIED
+        if explained.is_err_and(|error| matches!(number(&error), Some(1142 | 1143))) {
+            missing.push(right);
+        }
+    }
+    if missing.is_empty() {
+        return;
+    }
+    let missing = missing.join(", ");
+    let what = format!("the user lacks {missing} on `processed_messages`");
+    let remedy = format!("`GRANT {missing} ON processed_messages TO …`");
+    findings.push(if missing == "DELETE" {
+        Finding::note("rights", format!("{what}, which the pruner needs"), remedy)
+    } else {
+        Finding::error("rights", what, remedy)
+    });
+}
+
+fn number(error: &sqlx::Error) -> Option<u16> {
+    let error = error.as_database_error()?;
+    let error = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>()?;
+    Some(error.number())
 }
 
 async fn table(conn: &mut MySqlConnection, findings: &mut Vec<Finding>) -> Result<(), sqlx::Error> {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// An expansion without blanks, in which `P` is the runtime's door.
-fn expansion(attribute: &str, handler: &str) -> String {
+pub(super) fn expansion(attribute: &str, handler: &str) -> String {
     let expanded = idempotent(args(attribute), &handler.parse().unwrap());
     assert_eq!(messages(expanded.clone()), [""; 0], "{attribute}");
     without_blanks(&expanded).replace("::idem::__private", "P")
@@ -13,7 +13,7 @@ fn without_blanks(tokens: &TokenStream) -> String {
     tokens.to_string().split_whitespace().collect()
 }
 
-fn contains(expanded: &str, parts: &[TokenStream]) {
+pub(super) fn contains(expanded: &str, parts: &[TokenStream]) {
     let mut rest = expanded;
     for part in parts {
         let part = without_blanks(part);
@@ -24,9 +24,9 @@ fn contains(expanded: &str, parts: &[TokenStream]) {
     }
 }
 
-const ONE: &str =
+pub(super) const ONE: &str =
     "async fn add(&self, tx: &mut PgConnection, event: &Event) -> Result<i64, Error> { Ok(1) }";
-const ALL: &str =
+pub(super) const ALL: &str =
     "async fn add(tx: &mut PgConnection, mut events: Vec<Event>) -> Result<i64, Error> { Ok(1) }";
 
 #[test]
@@ -193,7 +193,7 @@ fn a_batch_is_claimed_at_once() {
             quote!(-> P::BatchOutcomeOf<Answer>),
             quote! {
                 for Event { id, amount, .. } in &events {
-                    messages.push_with_fingerprint(P::key(&id), P::fingerprint(&amount));
+                    messages.push(P::key(&id)).fingerprint(P::fingerprint(&amount));
                 }
                 let messages = messages.in_flight(P::InFlight::Fail);
             },

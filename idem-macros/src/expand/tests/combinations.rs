@@ -1,6 +1,6 @@
 //! Which arguments go together.
 
-use super::values::{BATCH, HANDLER, fail, faults_of};
+use super::values::{BATCH, HANDLER, fail, fails_as, faults_of};
 
 #[test]
 fn combinations() {
@@ -13,6 +13,9 @@ fn combinations() {
         "isolation = \"serializable\"",
         "retries = 3",
         "each = event in events",
+        "retain = \"forever\"",
+        "redelivery = \"4d\"",
+        "time = event.time",
         "pool = self.pool",
         "allow_pool",
         "crate = idem",
@@ -48,6 +51,9 @@ fn combinations() {
             "each replay",
             "fingerprint version",
             "each version",
+            "retain version",
+            "redelivery version",
+            "time version",
             "each retries",
         ]
         .map(|pair| {
@@ -56,6 +62,10 @@ fn combinations() {
             pair.join(" ")
         })
     );
+}
+
+#[test]
+fn what_makes_no_sense_alone() {
     fail("gapless", "add `version = \"event.version\"`");
     // A version that is wrong, or misspelt, is not missed on top.
     fail("gapless, version = 3", "mentions no parameter");
@@ -63,6 +73,51 @@ fn combinations() {
         "gapless, versoin = event.version",
         "did you mean `version`?",
     );
+    fail(
+        "business_retain = \"365d\", redelivery = \"4d\"",
+        "add `business_key = \"event.order_id\"`",
+    );
+    fail(
+        "business_retain = \"365\", redelivery = \"4d\", business_key = event.order",
+        "has no unit",
+    );
+    // Nor is the broker's window missed on top.
+    fail("business_retain = \"365d\"", "there is no business key");
+    fail("from_plain", "add `time = \"event.time\"`");
+    fail("from_plain, time = 3", "mentions no parameter");
+    fail("from_plain, timestamp = event.time", "did you mean `time`?");
+    // No advice leads into the next error.
+    fails_as(
+        &faults_of(
+            BATCH,
+            "key = event.id, each = event in events, business_retain = \"forever\"",
+        ),
+        "each",
+        "there is no business key; leave `business_retain` out",
+    );
+    fail(
+        "version = event.version, from_plain",
+        "which day a message is of; leave `from_plain` out",
+    );
+    fail(
+        "version = event.version, business_retain = \"365d\"",
+        "`business_retain` does not go together with `version`: ",
+    );
+}
+
+#[test]
+fn versions_have_no_windows_and_no_days() {
+    for (argument, fault) in [
+        ("retain = \"1d\"", "would then be new again"),
+        ("redelivery = \"1d\"", "however long the broker redelivers"),
+        ("time = event.time", "would not be found on the next"),
+    ] {
+        fail(&format!("version = event.version, {argument}"), fault);
+    }
+}
+
+#[test]
+fn several_are_refused_at_once() {
     let all = faults_of(
         BATCH,
         "key = event.id, each = event in events, replay, retries = 3, version = event.version, gapless, fingerprint = event.amount",

@@ -92,7 +92,7 @@ fn the_example_names_a_parameter_of_the_handler() {
 #[test]
 fn every_fault_is_reported_at_once() {
     let found = faults(
-        "kye = event.id, consumer = \"\", allow_pol, retain = 3",
+        "kye = event.id, consumer = \"\", allow_pol, retian = 3",
         "tx: PgTransaction<'_>, pool: PgPool",
     );
     assert_eq!(found.len(), 5, "{found:#?}");

@@ -37,7 +37,10 @@ fn expressions() {
     pass("fingerprint = (event.a, event.b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)");
     pass("version = i64::from(event.version)");
     pass("version = event.version as i64");
-    for argument in ["business_key", "fingerprint", "version"] {
+    pass("time = event.time");
+    pass("time = \"event.id\"");
+    pass("time = event.time.with_timezone(&Utc)");
+    for argument in ["business_key", "fingerprint", "version", "time"] {
         fail(&format!("{argument} = \"3\""), "mentions no parameter");
         fail(&format!("{argument} = 3"), "mentions no parameter");
         fail(&format!("{argument} = evnt.id"), "did you mean `event`?");
@@ -67,6 +70,11 @@ fn expressions() {
 fn flags() {
     pass("replay");
     pass("version = event.version, gapless");
+    pass("time = event.time, from_plain");
+    fail(
+        "time = event.time, from_plain = true",
+        "`from_plain` takes no value",
+    );
     fail(
         "replay = true",
         "`replay` takes no value; write `replay` alone",
@@ -182,6 +190,30 @@ fn other_libraries_names_are_known() {
     fail("retry = 3", "did you mean `retries`?");
     fail("timeout = \"5s\"", "did you mean `in_flight`?");
     fail("batch = \"event in events\"", "did you mean `each`?");
+    for name in [
+        "ttl",
+        "expire",
+        "expires",
+        "retention",
+        "keep",
+        "retian",
+        "retan",
+        "retains",
+    ] {
+        fail(&format!("{name} = \"7d\""), "did you mean `retain`?");
+    }
+    for name in ["timestamp", "occurred_at", "tiem", "times"] {
+        fail(&format!("{name} = event.time"), "did you mean `time`?");
+    }
+    fail("redeliver = \"4d\"", "did you mean `redelivery`?");
+    fail(
+        "from_plane, time = event.time",
+        "did you mean `from_plain`?",
+    );
+    fail(
+        "businessretain = \"1d\", business_key = event.order",
+        "did you mean `business_retain`?",
+    );
 }
 
 #[test]

@@ -1,0 +1,25 @@
+use std::time::SystemTime;
+
+use idem::idempotent;
+use sqlx::PgConnection;
+
+struct Event {
+    id: String,
+    order: i64,
+    version: i64,
+    time: SystemTime,
+}
+
+#[idempotent(key = "event.id", consumer = "billing", business_retain = "365d", redelivery = "4d")]
+async fn one(tx: &mut PgConnection, event: &Event) -> Result<i64, sqlx::Error> {
+    let _ = (tx, event);
+    Ok(1)
+}
+
+#[idempotent(key = "event.id", consumer = "billing", each = "event in events", business_retain = "forever")]
+async fn all(tx: &mut PgConnection, events: Vec<Event>) -> Result<i64, sqlx::Error> {
+    let _ = (tx, events);
+    Ok(1)
+}
+
+fn main() {}
