@@ -33,14 +33,20 @@ mod postgres {
         pub(crate) const PRUNERS_LOCK: Option<&str> = Some(
             "SELECT pg_advisory_xact_lock((7236837::bigint << 32) | 'processed_messages'::regclass::oid::bigint)",
         );
+        /// Each key, and the age of its claim in seconds.
+        pub(crate) const AGES: &str = "SELECT message_id, extract(epoch FROM clock_timestamp() - processed_at)::float8 FROM processed_messages";
         pub(crate) const HAS_WAITS: bool = true;
     }
     #[path = "archive.rs"]
     mod archive;
+    #[path = "days.rs"]
+    mod days;
     #[path = "doctor_postgres.rs"]
     mod doctor;
     #[path = "index.rs"]
     mod index;
+    #[path = "parts.rs"]
+    mod parts;
     #[path = "pruner.rs"]
     pub(crate) mod pruner;
     #[path = "races.rs"]
@@ -66,12 +72,15 @@ mod mysql {
         pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
         pub(crate) const PRUNERS_LOCK: Option<&str> =
             Some("SELECT GET_LOCK(CONCAT('idem.prune.', MD5(DATABASE())), 0)");
+        pub(crate) const AGES: &str = "SELECT CAST(message_id AS CHAR), CAST(UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(processed_at) AS DOUBLE) FROM processed_messages";
         pub(crate) const HAS_WAITS: bool = true;
     }
     #[path = "archive.rs"]
     mod archive;
     #[path = "doctor_mysql.rs"]
     mod doctor;
+    #[path = "locks.rs"]
+    mod locks;
     #[path = "pruner.rs"]
     pub(crate) mod pruner;
     #[path = "races.rs"]
@@ -97,6 +106,7 @@ mod sqlite {
         pub(crate) const EFFECTS: &str = "CREATE TABLE effects (message text NOT NULL)";
         pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
         pub(crate) const PRUNERS_LOCK: Option<&str> = None;
+        pub(crate) const AGES: &str = "SELECT message_id, (julianday('now') - julianday(processed_at)) * 86400.0 FROM processed_messages";
         pub(crate) const HAS_WAITS: bool = false;
     }
     #[path = "archive.rs"]

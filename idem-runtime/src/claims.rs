@@ -256,9 +256,9 @@ async fn insert_by_day<DB: Backend>(
         Dated::New(new) => Ok(new),
         Dated::NoPartition {
             day,
-            oldest: Some(oldest),
+            kept: Some((oldest, newest)),
             ..
-        } if day < oldest => Err(Error::Expired { day, oldest }),
+        } if day < newest => Err(Error::Expired { day, oldest }),
         // Clocks may differ by some hours, and days begin earlier in the east.
         Dated::NoPartition { day, today, .. } if day.number() > today.number() + 1 => {
             Err(Error::TooFarAhead { day, today })

@@ -36,7 +36,9 @@ use crate::{Archive, Day, PruneError, Pruned, Retain, Windows};
 ///   wrong. Permanent. Days ahead that have a partition take it, so that a producer whose clock is some hours or days fast does no harm.
 /// - A message of another day without a partition, since nobody has made one: [`Error::NoPartition`]. Transient.
 ///
-/// Days are made from a window ago to some days ahead. A day that was dropped is never made again, also when the window grows. Run a
+/// Days are made from a window ago to some days ahead, and dropped from the oldest on. A day that was dropped is never made again, also when
+/// the window grows. All consumers, of all programs, share the days: a pruner drops one only if every consumer with claims in it has a window that has passed, and
+/// names the others in [`Pruned::without_window`]. Give every consumer a window in every program that prunes. Run a
 /// [`Pruner`](crate::Pruner), or [`create`](Days::create) at least once in as many days as are made ahead.
 ///
 /// # Moving there from the plain table
@@ -56,6 +58,7 @@ use crate::{Archive, Day, PruneError, Pruned, Retain, Windows};
 #[must_use]
 pub struct Days {
     pool: PgPool,
+    windows: Windows,
     retain: Option<Retain>,
     ahead: u16,
 }
@@ -77,16 +80,17 @@ pub struct Partition {
 }
 
 impl Days {
-    /// Kept for the longest `retain` of the program's handlers with `time`, and created a week ahead.
+    /// Kept by the windows of the program's handlers, as a [`Pruner`](crate::Pruner) keeps them, and created a week ahead.
     pub fn new(pool: &PgPool) -> Self {
         Self {
             pool: pool.clone(),
-            retain: Windows::of_handlers().retain_of_days(),
+            windows: Windows::of_handlers(),
+            retain: None,
             ahead: DAYS_AHEAD,
         }
     }
 
-    /// How long a day is kept after its end.
+    /// How long a day is kept after its end, whoever has claims in it.
     pub fn retain(mut self, retain: impl Into<Retain>) -> Self {
         self.retain = Some(retain.into());
         self
@@ -105,7 +109,8 @@ impl Days {
     ///
     /// [`Error::Database`], for instance when the user may not create tables.
     pub async fn create(&self) -> Result<u32, Error> {
-        let retain = self.retain.and_then(Retain::seconds).unwrap_or(days::MONTH);
+        let retain = self.retain.or_else(|| self.windows.retain_of_days());
+        let retain = retain.and_then(Retain::seconds).unwrap_or(days::MONTH);
         let mut lease = (&self.pool).lease().await?;
         let (conn, guard) = lease.split();
         guard.close = true;
@@ -116,7 +121,7 @@ impl Days {
     }
 
     /// Drops the days that are past the window; how many. A day is when its last moment is. Nothing is dropped where the window has no
-    /// end or none is known.
+    /// end or none is known. The last day of all stays, so that none before it is ever made again.
     ///
     /// Consumers go on meanwhile: each day is detached concurrently, which waits for transactions that were begun before.
     ///
@@ -125,13 +130,15 @@ impl Days {
     /// [`PruneError::Database`], for instance when a transaction stays open for longer than ten seconds; the next call goes on from there.
     pub async fn drop_expired(&self) -> Result<u32, PruneError> {
         let mut pruned = Pruned::default();
-        let Some(retain) = self.retain.and_then(Retain::seconds) else {
-            return Ok(0);
+        let keep = match self.retain {
+            Some(Retain::Forever) => return Ok(0),
+            Some(Retain::For(retain)) => days::Keep::All(retain.as_secs_f64()),
+            None => days::Keep::Windows(&self.windows),
         };
         let mut lease = (&self.pool).lease().await.map_err(PruneError::Database)?;
         let (conn, guard) = lease.split();
         guard.close = true;
-        days::drop_past(conn, retain, &Archive::none(), &mut pruned).await?;
+        days::drop_past(conn, keep, &Archive::none(), &mut pruned).await?;
         *guard = Guard::default();
         Ok(pruned.days_dropped)
     }
@@ -143,7 +150,7 @@ impl Days {
     /// [`Error::Database`]
     pub async fn list(&self) -> Result<Vec<Partition>, Error> {
         let mut lease = (&self.pool).lease().await?;
-        let days = days::list(lease.connection(), None).await;
+        let days = days::list(lease.connection()).await;
         let days = days.map_err(Error::database(Step::Days))?;
         Ok(days.into_iter().map(|day| day.public).collect())
     }

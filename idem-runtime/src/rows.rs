@@ -57,8 +57,8 @@ pub enum Dated {
     NoPartition {
         /// The first of these.
         day: Day,
-        /// The first day that has a partition, if any.
-        oldest: Option<Day>,
+        /// The first and the last day that have a partition, if any.
+        kept: Option<(Day, Day)>,
         /// By the database's clock.
         today: Day,
     },

@@ -141,12 +141,12 @@ impl Windows {
             .unwrap_or(Retain::Forever)
     }
 
-    /// How long days are kept in the table by days: the longest window of the handlers that use it, or, where none is known, of all.
+    /// How long days are kept at least in the table by days: the longest window of the handlers with `time`, or the default where this program
+    /// has none. A day also stays for each consumer that has claims in it.
     #[must_use]
     pub fn retain_of_days(&self) -> Option<Retain> {
         if self.by_day.is_empty() {
-            let named = self.of_consumers.values().map(|window| window.retain);
-            return named.fold(self.default.retain, longest);
+            return self.default.retain;
         }
         // One that says nothing is kept for as long as the default says, or for ever.
         let windows = self

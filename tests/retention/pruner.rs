@@ -105,6 +105,45 @@ async fn p12_a_claim_stays_to_the_last_moment() {
     assert!(runs > 0, "it was looked at while it was young");
 }
 
+/// Claims all around the boundary, again and again, with a shorter window beside theirs: who is gone was past the window.
+#[tokio::test]
+async fn p12_none_goes_a_moment_early() {
+    const WINDOW: f64 = 100.0;
+    let (_fixture, pool) = table(2).await;
+    let pruner = Pruner::new(&pool)
+        .window("billing", Duration::from_secs_f64(WINDOW))
+        .window("mail", Duration::from_secs(1));
+    let (mut gone, mut stayed) = (0, 0);
+    for round in 0..15 {
+        for tenths in 0..25 {
+            let age = WINDOW - 2.0 + f64::from(tenths) / 10.0;
+            claim(&pool, "billing", &format!("{round} {tenths}"), age).await;
+        }
+        let before = std::time::Instant::now();
+        let ages: Vec<(String, f64)> = sqlx::query_as(db::AGES).fetch_all(&pool).await.unwrap();
+        pruner.run_once().await.unwrap();
+        let later = before.elapsed().as_secs_f64();
+        let left = keys(&pool).await;
+        for (key, age) in ages {
+            if left.contains(&key) {
+                stayed += 1;
+            } else {
+                gone += 1;
+                // SQLite counts milliseconds.
+                assert!(
+                    age + later > WINDOW - 0.002,
+                    "{key} is gone at {age} + {later}"
+                );
+            }
+        }
+        sqlx::raw_sql("DELETE FROM processed_messages")
+            .execute(&pool)
+            .await
+            .unwrap();
+    }
+    assert!(gone > 0 && stayed > 0, "{gone}, {stayed}");
+}
+
 #[tokio::test]
 async fn p12_consumers_without_a_window_are_left_alone_and_named() {
     let (_fixture, pool) = table(2).await;
@@ -227,7 +266,7 @@ async fn p12_one_pruner_works_at_a_time() {
         assert!(!db::HAS_WAITS);
         return;
     };
-    let (_fixture, pool) = table(2).await;
+    let (fixture, pool) = table(2).await;
     many(&pool, "billing", "old ", 30.0 * DAY, 20).await;
     let pruner = Pruner::new(&pool).window("billing", WEEK);
     let mut other = pool.begin().await.unwrap();
@@ -254,10 +293,12 @@ async fn p12_one_pruner_works_at_a_time() {
     }
     let pruned = pruner.run_once().await.unwrap();
     assert_eq!((pruned.claims, pruned.is_busy), (20, false));
-    // Nothing is left locked.
+    // Nothing is left locked for pruners elsewhere.
     for _ in 0..3 {
         many(&pool, "billing", "more ", 30.0 * DAY, 5).await;
-        assert_eq!(pruner.run_once().await.unwrap().claims, 5);
+        let elsewhere = Pruner::new(&fixture.pool(1).await).window("billing", WEEK);
+        assert_eq!(elsewhere.run_once().await.unwrap().claims, 5);
+        pruner.run_once().await.unwrap();
     }
 }
 

@@ -38,13 +38,15 @@ const DUE: &str = concat!(
     past_window!()
 );
 
-/// Locks the oldest that nobody else has locked.
+/// The oldest, in an order without ties. Locks nothing: a search that locks keeps hold of every claim that it passes and that stays, such as the
+/// versions of aggregates.
 const OLDEST: &str = concat!(
-    "SELECT message_id, CAST(UNIX_TIMESTAMP(processed_at) AS CHAR), ",
-    utc!("processed_at"),
-    ", fingerprint, result ",
+    "SELECT message_id, CAST(UNIX_TIMESTAMP(processed_at) AS CHAR) ",
     past_window!(),
-    " AND processed_at >= FROM_UNIXTIME(?) ORDER BY processed_at LIMIT ? FOR UPDATE SKIP LOCKED"
+    " AND processed_at >= FROM_UNIXTIME(CAST(? AS DECIMAL(20, 6))) \
+     AND (UNIX_TIMESTAMP(processed_at) > CAST(? AS DECIMAL(20, 6)) \
+       OR UNIX_TIMESTAMP(processed_at) = CAST(? AS DECIMAL(20, 6)) AND message_id > ?) \
+     ORDER BY processed_at, message_id LIMIT ?"
 );
 
 const CONSUMERS: &str = "SELECT DISTINCT consumer FROM processed_messages ORDER BY consumer";
@@ -62,7 +64,11 @@ impl Chunks for MySql {
                 .persistent(false)
                 .fetch_all(conn)
                 .await?;
-            found.into_iter().map(text).collect()
+            // Only a text can have a window.
+            Ok(found
+                .into_iter()
+                .filter_map(|name| text(name).ok())
+                .collect())
         })
     }
 
@@ -175,51 +181,77 @@ impl Chunks for MySql {
                     ..Taken::default()
                 });
             };
-            let rows = bind(OLDEST, consumer, cutoff, *are_business_keys)
-                .bind(after.clone().unwrap_or_else(|| "0".to_owned()))
+            let (time, key) = after.take().unwrap_or_else(|| ("0".to_owned(), Vec::new()));
+            let oldest = bind(OLDEST, consumer, cutoff, *are_business_keys)
+                .bind(time.clone())
+                .bind(time.clone())
+                .bind(time)
+                .bind(key)
                 .bind(chunk)
                 .fetch_all(&mut *conn)
                 .await?;
-            let mut taken = Taken {
-                claims: rows.len() as u64,
-                is_done: rows.len() < usize::try_from(chunk).unwrap_or(usize::MAX),
-                ..Taken::default()
-            };
-            if *are_business_keys {
-                taken.business_keys = taken.claims;
+            if let Some(row) = oldest.last() {
+                *after = Some((row.try_get(1)?, row.try_get(0)?));
             }
-            if let Some(row) = rows.last() {
-                *after = row.try_get(1)?;
-            }
-            let keys: Vec<Vec<u8>> = rows
+            let found: Vec<Vec<u8>> = oldest
                 .iter()
                 .map(|row| row.try_get(0))
                 .collect::<Result<_, _>>()?;
-            for keys in keys.chunks(KEYS_OF_A_STATEMENT) {
-                if archive == Takes::Copies {
-                    let copy = "INSERT INTO processed_messages_archive (consumer, message_id, processed_at, fingerprint, result) \
-                        SELECT claim.consumer, claim.message_id, claim.processed_at, claim.fingerprint, claim.result FROM ";
-                    by_keys(copy, consumer, keys)
-                        .build()
-                        .persistent(false)
-                        .execute(&mut *conn)
-                        .await?;
-                }
-                by_keys("DELETE claim FROM ", consumer, keys)
-                    .build()
-                    .persistent(false)
-                    .execute(&mut *conn)
-                    .await?;
+            let mut taken = Taken {
+                is_done: oldest.len() < usize::try_from(chunk).unwrap_or(usize::MAX),
+                ..Taken::default()
+            };
+            for keys in found.chunks(KEYS_OF_A_STATEMENT) {
+                take_keys(conn, (consumer, cutoff), keys, archive, &mut taken).await?;
             }
-            if archive == Takes::Rows {
-                taken.rows = rows
-                    .iter()
-                    .map(|row| removed(consumer, row))
-                    .collect::<Result<_, _>>()?;
+            if *are_business_keys {
+                taken.business_keys = taken.claims;
             }
             Ok(taken)
         })
     }
+}
+
+/// Locks those of the claims that are still past the window and that nobody else has locked, and removes them.
+async fn take_keys(
+    conn: &mut MySqlConnection,
+    (consumer, cutoff): (&str, &str),
+    keys: &[Vec<u8>],
+    archive: Takes,
+    taken: &mut Taken,
+) -> Result<(), sqlx::Error> {
+    const LOCK: &str = concat!(
+        "SELECT claim.message_id, ",
+        utc!("claim.processed_at"),
+        ", claim.fingerprint, claim.result FROM "
+    );
+    const COPY: &str = "INSERT INTO processed_messages_archive (consumer, message_id, processed_at, fingerprint, result) \
+        SELECT claim.consumer, claim.message_id, claim.processed_at, claim.fingerprint, claim.result FROM ";
+    let mut lock = by_keys(LOCK, consumer, keys);
+    lock.push(" WHERE claim.version IS NULL AND UNIX_TIMESTAMP(claim.processed_at) < ")
+        .push_bind(cutoff)
+        .push(" FOR UPDATE SKIP LOCKED");
+    let rows = lock.build().persistent(false).fetch_all(&mut *conn).await?;
+    let keys: Vec<Vec<u8>> = rows
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let copy = (archive == Takes::Copies).then_some(COPY);
+    for statement in copy.into_iter().chain(["DELETE claim FROM "]) {
+        let mut statement = by_keys(statement, consumer, &keys);
+        let statement = statement.build().persistent(false);
+        statement.execute(&mut *conn).await?;
+    }
+    taken.claims += keys.len() as u64;
+    if archive == Takes::Rows {
+        for row in &rows {
+            taken.rows.push(removed(consumer, row)?);
+        }
+    }
+    Ok(())
 }
 
 type Query<'q> = sqlx::query::Query<'q, MySql, sqlx::mysql::MySqlArguments>;
@@ -238,8 +270,8 @@ fn bind(
         .bind(are_business_keys)
 }
 
-/// One by one, as the claims are looked up elsewhere: a search for a list of them may walk through a small table, and wait at every claim
-/// that somebody has locked.
+/// One by one in the primary key, as claims are looked up elsewhere: any other search walks through a small table, and locks every claim that
+/// it passes or waits there.
 fn by_keys(statement: &'static str, consumer: &str, keys: &[Vec<u8>]) -> QueryBuilder<MySql> {
     let mut query = QueryBuilder::new(statement);
     query.push("(");
@@ -250,20 +282,21 @@ fn by_keys(statement: &'static str, consumer: &str, keys: &[Vec<u8>]) -> QueryBu
             .push_unseparated(" AS message_id");
     }
     query
-        .push(") AS past STRAIGHT_JOIN processed_messages AS claim ON claim.consumer = ")
+        .push(") AS past STRAIGHT_JOIN processed_messages AS claim FORCE INDEX (PRIMARY) ON claim.consumer = ")
         .push_bind(consumer.as_bytes().to_vec())
         .push(" AND claim.message_id = past.message_id");
     query
 }
 
+/// Other programs may have stored what is no text.
 fn removed(consumer: &str, row: &MySqlRow) -> Result<Removed, sqlx::Error> {
-    let result: Option<Vec<u8>> = row.try_get(4)?;
+    let lossy = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     Ok(Removed {
         consumer: consumer.to_owned(),
-        message_id: text(row.try_get(0)?)?,
+        message_id: lossy(row.try_get(0)?),
         day: None,
-        processed_at: row.try_get(2)?,
-        fingerprint: row.try_get(3)?,
-        result: result.map(text).transpose()?,
+        processed_at: row.try_get(1)?,
+        fingerprint: row.try_get(2)?,
+        result: row.try_get::<Option<_>, _>(3)?.map(lossy),
     })
 }

@@ -262,7 +262,7 @@ fn select(columns: &str, number: u64, call: Call<'_>, keys: &[&str]) -> QueryBui
             .push_unseparated(" AS message_id");
     }
     select
-        .push(") AS question LEFT JOIN processed_messages AS claim ON claim.consumer = ")
+        .push(") AS question LEFT JOIN processed_messages AS claim FORCE INDEX (PRIMARY) ON claim.consumer = ")
         .push_bind(call.consumer.as_bytes())
         .push(" AND claim.message_id = question.message_id LOCK IN SHARE MODE");
     select

@@ -26,7 +26,8 @@ const INSERT: &str = concat!(
     unbound!(),
     ", (SELECT min(number) FROM asked WHERE NOT has_partition), \
        CASE WHEN EXISTS (SELECT FROM asked WHERE NOT has_partition) THEN (\
-         SELECT min(to_date(right(partition.relname, 10), 'YYYY_MM_DD')) - date '1970-01-01' \
+         SELECT ARRAY[min(to_date(right(partition.relname, 10), 'YYYY_MM_DD')) - date '1970-01-01', \
+           max(to_date(right(partition.relname, 10), 'YYYY_MM_DD')) - date '1970-01-01'] \
          FROM pg_inherits JOIN pg_class AS partition ON partition.oid = inhrelid \
          WHERE inhparent = 'processed_messages_by_day'::regclass AND NOT inhdetachpending \
            AND partition.relname ~ '^processed_messages_[0-9]{4}_[0-9]{2}_[0-9]{2}$') END, \
@@ -65,9 +66,11 @@ pub(super) async fn insert(
         )
     };
     if let (Some(missing), Some(today)) = (day(2)?, day(4)?) {
+        let kept: Vec<Option<i32>> = row.try_get::<Option<_>, _>(3)?.unwrap_or_default();
+        let mut kept = kept.into_iter().flatten().filter_map(Day::of_number);
         return Ok(Dated::NoPartition {
             day: missing,
-            oldest: day(3)?,
+            kept: kept.next().zip(kept.next()),
             today,
         });
     }

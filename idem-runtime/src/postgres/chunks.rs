@@ -37,15 +37,16 @@ const PLAN: &str = concat!(
 );
 
 /// Claims that somebody has locked are skipped, so that nothing is waited for. What is in a page now counts, not what the plan saw there.
+/// Where the table has partitions, several rows have the same place, each in its own.
 macro_rules! take {
     () => {
         concat!(
-            "WITH past AS (SELECT claim.ctid ",
+            "WITH past AS (SELECT claim.tableoid AS part, claim.ctid AS place ",
             past_window!(
                 " AND claim.ctid >= $6::tid AND claim.ctid < $7::tid FOR UPDATE OF claim SKIP LOCKED"
             ),
-            "), taken AS (DELETE FROM processed_messages WHERE ctid = ANY (ARRAY(SELECT ctid FROM past)) \
-               RETURNING consumer, message_id, processed_at, fingerprint, result) "
+            "), taken AS (DELETE FROM processed_messages WHERE ctid = ANY (ARRAY(SELECT place FROM past)) \
+               AND (tableoid, ctid) IN (SELECT part, place FROM past) RETURNING consumer, message_id, processed_at, fingerprint, result) "
         )
     };
 }
@@ -67,7 +68,7 @@ const TAKE_ROWS: &str = concat!(
 );
 
 /// One look at the index for each consumer.
-const CONSUMERS: &str = "WITH RECURSIVE found AS (\
+pub(super) const CONSUMERS: &str = "WITH RECURSIVE found AS (\
        (SELECT consumer FROM processed_messages ORDER BY consumer LIMIT 1) \
        UNION ALL SELECT (SELECT next.consumer FROM processed_messages AS next WHERE next.consumer > found.consumer \
          ORDER BY next.consumer LIMIT 1) FROM found WHERE found.consumer IS NOT NULL) \
@@ -189,7 +190,7 @@ impl Chunks for Postgres {
 
     fn keep_days<'a>(
         conn: &'a mut PgConnection,
-        days: DaysToKeep,
+        days: &'a DaysToKeep<'a>,
         archive: &'a Archive,
         pruned: &'a mut Pruned,
     ) -> BoxFuture<'a, Result<(), PruneError>> {

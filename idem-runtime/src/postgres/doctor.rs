@@ -248,7 +248,7 @@ async fn by_day(
         findings,
     )
     .await?;
-    let days = days::list(conn, None).await?;
+    let days = days::list(conn).await?;
     let last = days
         .iter()
         .filter(|day| day.public.is_attached)

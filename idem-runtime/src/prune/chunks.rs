@@ -92,8 +92,8 @@ pub enum Step {
         are_business_keys: bool,
         /// By the database's clock, as the database writes it: claims made before it are taken.
         cutoff: String,
-        /// Where the last chunk ended.
-        after: Option<String>,
+        /// Where the last chunk ended: the time and, where it matters, the key.
+        after: Option<(String, Vec<u8>)>,
     },
 }
 
@@ -134,16 +134,12 @@ pub(crate) struct Removed {
 
 /// What to do with the table by days.
 #[derive(Debug, Clone, Copy)]
-pub struct DaysToKeep {
-    #[cfg_attr(
-        not(feature = "postgres"),
-        allow(dead_code, reason = "only PostgreSQL has it")
-    )]
-    pub(crate) retain: Option<Retain>,
-    #[cfg_attr(
-        not(feature = "postgres"),
-        allow(dead_code, reason = "only PostgreSQL has it")
-    )]
+#[cfg_attr(
+    not(feature = "postgres"),
+    allow(dead_code, reason = "only PostgreSQL has it")
+)]
+pub struct DaysToKeep<'a> {
+    pub(crate) windows: &'a Windows,
     pub(crate) ahead: u16,
 }
 
@@ -195,7 +191,7 @@ pub trait Chunks: Database {
     /// Creates days ahead in the table by days, and drops those that are past the window.
     fn keep_days<'a>(
         conn: &'a mut Self::Connection,
-        days: DaysToKeep,
+        days: &'a DaysToKeep<'a>,
         archive: &'a Archive,
         pruned: &'a mut Pruned,
     ) -> BoxFuture<'a, Result<(), PruneError>> {

@@ -178,13 +178,13 @@ impl<DB: Backend> Pruner<DB> {
         pruned: &mut Pruned,
     ) -> Result<(), PruneError> {
         let days = super::chunks::DaysToKeep {
-            retain: self.windows.retain_of_days(),
+            windows: &self.windows,
             ahead: self.days_ahead,
         };
         let (conn, guard) = lease.split();
         // A lock of the session's is held meanwhile, and the session says how long it waits.
         guard.close = DB::CLOSES != Closes::Never;
-        DB::keep_days(conn, days, &self.archive, pruned).await?;
+        DB::keep_days(conn, &days, &self.archive, pruned).await?;
         *guard = Guard::default();
         Ok(())
     }

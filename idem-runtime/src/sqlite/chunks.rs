@@ -159,7 +159,7 @@ impl Chunks for Sqlite {
                     .bind(consumer.clone())
                     .bind(cutoff.clone())
                     .bind(*are_business_keys)
-                    .bind(after.clone())
+                    .bind(after.as_ref().map(|(time, _)| time.clone()))
                     .bind(chunk)
             };
             if archive == Takes::Copies {
@@ -174,7 +174,7 @@ impl Chunks for Sqlite {
             if *are_business_keys {
                 taken.business_keys = taken.claims;
             }
-            let mut last = after.take();
+            let mut last = after.take().map(|(time, _)| time);
             for row in rows {
                 let processed_at: String = row.try_get(1)?;
                 if archive == Takes::Rows {
@@ -189,7 +189,7 @@ impl Chunks for Sqlite {
                 }
                 last = last.max(Some(processed_at));
             }
-            *after = last;
+            *after = last.map(|time| (time, Vec::new()));
             Ok(taken)
         })
     }
