@@ -35,6 +35,9 @@ mod postgres {
         );
         /// Each key, and the age of its claim in seconds.
         pub(crate) const AGES: &str = "SELECT message_id, extract(epoch FROM clock_timestamp() - processed_at)::float8 FROM processed_messages";
+        /// What makes another type of the time of claims, or a claim with a time in another form.
+        pub(crate) const OTHER_TIME: Result<&str, &str> =
+            Ok("ALTER TABLE processed_messages ALTER processed_at TYPE timestamp");
         pub(crate) const HAS_WAITS: bool = true;
     }
     #[path = "archive.rs"]
@@ -73,6 +76,8 @@ mod mysql {
         pub(crate) const PRUNERS_LOCK: Option<&str> =
             Some("SELECT GET_LOCK(CONCAT('idem.prune.', MD5(DATABASE())), 0)");
         pub(crate) const AGES: &str = "SELECT CAST(message_id AS CHAR), CAST(UNIX_TIMESTAMP(NOW(6)) - UNIX_TIMESTAMP(processed_at) AS DOUBLE) FROM processed_messages";
+        pub(crate) const OTHER_TIME: Result<&str, &str> =
+            Ok("ALTER TABLE processed_messages MODIFY processed_at datetime(6)");
         pub(crate) const HAS_WAITS: bool = true;
     }
     #[path = "archive.rs"]
@@ -107,6 +112,9 @@ mod sqlite {
         pub(crate) const EFFECT: &str = "INSERT INTO effects (message) VALUES (?)";
         pub(crate) const PRUNERS_LOCK: Option<&str> = None;
         pub(crate) const AGES: &str = "SELECT message_id, (julianday('now') - julianday(processed_at)) * 86400.0 FROM processed_messages";
+        pub(crate) const OTHER_TIME: Result<&str, &str> = Err(
+            "INSERT INTO processed_messages (consumer, message_id, processed_at) VALUES ('billing', 'other', unixepoch())",
+        );
         pub(crate) const HAS_WAITS: bool = false;
     }
     #[path = "archive.rs"]

@@ -257,8 +257,8 @@ async fn insert_by_day<DB: Backend>(
         Dated::NoPartition {
             day,
             kept: Some((oldest, newest)),
-            ..
-        } if day < newest => Err(Error::Expired { day, oldest }),
+            today,
+        } if day < newest && oldest <= today => Err(Error::Expired { day, oldest }),
         // Clocks may differ by some hours, and days begin earlier in the east.
         Dated::NoPartition { day, today, .. } if day.number() > today.number() + 1 => {
             Err(Error::TooFarAhead { day, today })

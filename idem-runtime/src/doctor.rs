@@ -7,8 +7,8 @@ use sqlx::Pool;
 
 use crate::backend::{Backend, BoxFuture, Closes};
 use crate::error::{Error, Step};
-use crate::prune::chunks::Bounds;
-use crate::source::{Guard, Source as _};
+use crate::prune::{self, chunks::Bounds};
+use crate::source::{Guard, Lease, Source as _};
 use crate::{Retain, Windows};
 
 pub use finding::{Finding, Report, Severity};
@@ -68,12 +68,10 @@ pub async fn doctor_with<DB: Backend>(pool: &Pool<DB>, windows: &Windows) -> Res
     let (conn, guard) = lease.split();
     guard.close = DB::CLOSES == Closes::UntilItEnds;
     let has_table = DB::examine(conn, &mut findings).await.map_err(failed)?;
-    if has_table {
-        age::<DB>(conn, windows, &mut findings)
-            .await
-            .map_err(failed)?;
-    }
     *guard = Guard::default();
+    if has_table {
+        age::<DB>(&mut lease, windows, &mut findings).await;
+    }
     drop(lease);
     if let Some(finding) = DB::find_pooler(pool).await {
         findings.push(finding);
@@ -99,11 +97,22 @@ pub trait Examine: sqlx::Database {
 
 /// Claims that a pruner should have removed, and those that none ever will.
 async fn age<DB: Backend>(
-    conn: &mut DB::Connection,
+    lease: &mut Lease<'_, DB>,
     windows: &Windows,
     findings: &mut Vec<Finding>,
-) -> Result<(), sqlx::Error> {
-    let consumers = DB::consumers(conn).await?;
+) {
+    let mut late = Bounds::new(windows);
+    late.stretch(|window| window * 1.1 + 24.0 * 60.0 * 60.0);
+    let (consumers, due) = match prune::run::due(lease, &late).await {
+        Ok(found) => found,
+        Err(error) => {
+            return findings.push(Finding::warning(
+                "prune-lag",
+                format!("the claims that should be gone cannot be counted: {error}"),
+                "look into the error, and at `idem status`",
+            ));
+        }
+    };
     for consumer in windows.without_window(&consumers) {
         findings.push(Finding::warning(
             "growth",
@@ -111,12 +120,7 @@ async fn age<DB: Backend>(
             "give its handler `retain` and `redelivery`, or the pruner a window for it; `retain = \"forever\"` says that it is meant",
         ));
     }
-    let mut late = Bounds::new(windows);
-    late.stretch(|window| window * 1.1 + 24.0 * 60.0 * 60.0);
-    if late.shortest().is_none() {
-        return Ok(());
-    }
-    for due in DB::due(conn, &late, &consumers).await? {
+    for due in due {
         let retain = windows.retain_of(&due.consumer).unwrap_or(Retain::Forever);
         findings.push(Finding::warning(
             "prune-lag",
@@ -129,7 +133,6 @@ async fn age<DB: Backend>(
             "run an `idem::Pruner` in one of your programs, or `idem prune`; if one runs, look for its errors",
         ));
     }
-    Ok(())
 }
 
 fn failed(error: sqlx::Error) -> Error {

@@ -4,7 +4,7 @@ mod archive;
 pub(crate) mod chunks;
 mod error;
 mod report;
-mod run;
+pub(crate) mod run;
 
 use std::fmt;
 use std::sync::Arc;

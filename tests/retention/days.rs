@@ -119,3 +119,90 @@ async fn p12_a_day_that_was_taken_out_by_hand_stays_out() {
     let kept: i64 = sqlx::query_scalar(kept).fetch_one(&pool).await.unwrap();
     assert_eq!(kept, 1);
 }
+
+/// Whatever else goes wrong, and whoever else is at work, there is a day for the messages to come.
+#[tokio::test]
+async fn days_are_made_also_when_nothing_can_be_pruned() {
+    let (_fixture, pool) = table(2).await;
+    Days::new(&pool)
+        .retain(WEEK)
+        .ahead(0)
+        .create()
+        .await
+        .unwrap();
+    super::pruner::claim(&pool, "billing", "old", 30.0 * 86_400.0).await;
+    let folder = tempfile::tempdir().unwrap();
+    let pruner = Pruner::new(&pool).window("billing", WEEK).days_ahead(1);
+    let broken = pruner
+        .clone()
+        .archive(idem::Archive::json_lines(folder.path()));
+    broken.run_once().await.unwrap_err();
+    assert_eq!(Days::new(&pool).list().await.unwrap().len(), 9);
+    let mut other = pool.begin().await.unwrap();
+    sqlx::raw_sql(super::db::PRUNERS_LOCK.unwrap())
+        .execute(&mut *other)
+        .await
+        .unwrap();
+    let pruned = pruner.days_ahead(2).run_once().await.unwrap();
+    assert_eq!((pruned.is_busy, pruned.days_created), (true, 1));
+}
+
+/// The table by days is found further down the search path, and its days are made beside it.
+#[tokio::test]
+async fn days_are_made_where_their_table_is() {
+    let (fixture, pool) = table(1).await;
+    Days::new(&pool)
+        .retain(WEEK)
+        .ahead(1)
+        .create()
+        .await
+        .unwrap();
+    let (schema, first) = (fixture.name(), format!("{} first", fixture.name()));
+    let path = format!("CREATE SCHEMA \"{first}\"; SET search_path = \"{first}\", {schema}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(path))
+        .execute(&pool)
+        .await
+        .unwrap();
+    let day = ago(&pool, 3).await;
+    assert!(deliver(&pool, "orders", day).await.unwrap().is_processed());
+    let windows = Windows::new().default_window(2 * DAY);
+    let pruned = Pruner::new(&pool)
+        .windows(windows)
+        .days_ahead(4)
+        .run_once()
+        .await;
+    let strays = "SELECT count(*) FROM pg_class WHERE relnamespace = $1::regnamespace";
+    let strays: i64 = sqlx::query_scalar(strays)
+        .bind(format!("\"{first}\""))
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    let drop = format!("DROP SCHEMA \"{first}\" CASCADE");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(drop))
+        .execute(&pool)
+        .await
+        .unwrap();
+    let pruned = pruned.unwrap();
+    assert_eq!((pruned.days_created, strays), (3, 0));
+    assert!(pruned.days_dropped > 0);
+    assert_eq!(oldest(&pool).await, ago(&pool, 2).await);
+}
+
+/// For people's statements a time limit is useful, and pruning a large table takes what it takes.
+#[tokio::test]
+async fn a_time_limit_for_statements_does_not_stop_the_pruner() {
+    let (_fixture, pool) = table(1).await;
+    super::pruner::many(&pool, "billing", "old ", 30.0 * 86_400.0, 60_000).await;
+    sqlx::raw_sql("SET statement_timeout = '15ms'")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let pruner = Pruner::new(&pool).window("billing", WEEK).chunk(60_000);
+    assert_eq!(pruner.preview().await.unwrap()[0].claims, 60_000);
+    assert_eq!(pruner.run_once().await.unwrap().claims, 60_000);
+    let limit: String = sqlx::query_scalar("SHOW statement_timeout")
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    assert_eq!(limit, "15ms", "the session is as it was");
+}

@@ -127,6 +127,18 @@ async fn each_fault_of_the_table_is_found() {
             "takes no writes",
         ),
         (idem::sql::POSTGRES_BY_DAY, Error, "days", "has no days"),
+        (
+            "CREATE UNIQUE INDEX other ON processed_messages (message_id)",
+            Error,
+            "primary-key",
+            "(other)",
+        ),
+        (
+            "ALTER TABLE processed_messages ALTER processed_at TYPE timestamp",
+            Error,
+            "columns",
+            "type timestamp,",
+        ),
     ] {
         let finding = finding_after(&[sql]).await;
         assert_eq!(
@@ -261,4 +273,71 @@ async fn a_database_that_cannot_be_asked_is_an_error() {
     let pool = fixture.pool(1).await;
     pool.close().await;
     assert!(doctor_with(&pool, &windows()).await.is_err());
+}
+
+/// What is wrong with the days after these statements, where `{}` is today's partition.
+async fn days_after(sql: &str) -> Report {
+    let (_fixture, pool) = table(1).await;
+    idem::Days::new(&pool)
+        .retain(WEEK)
+        .ahead(5)
+        .create()
+        .await
+        .unwrap();
+    let today: String = sqlx::query_scalar(
+        "SELECT 'processed_messages_' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM_DD')",
+    )
+    .fetch_one(&pool)
+    .await
+    .unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql.replace("{}", &today)))
+        .execute(&pool)
+        .await
+        .unwrap();
+    let report = examine(&pool, &windows()).await;
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|finding| finding.check == "days"),
+        "{report}"
+    );
+    report
+}
+
+#[tokio::test]
+async fn days_that_are_not_in_order_are_found() {
+    let gap = days_after("DROP TABLE {}").await;
+    assert_eq!(gap.findings[0].severity, Severity::Warning, "{gap}");
+    assert!(gap.findings[0].what.contains("days are missing"), "{gap}");
+    let only_later = "DO $$ DECLARE t text; BEGIN FOR t IN SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace \
+        AND relname ~ '^processed_messages_[0-9_]{10}$' AND relname <= '{}' LOOP EXECUTE 'DROP TABLE ' || t; END LOOP; END $$";
+    let later = days_after(only_later).await;
+    assert_eq!(later.findings[0].severity, Severity::Error, "{later}");
+    let default =
+        days_after("CREATE TABLE everything_else PARTITION OF processed_messages_by_day DEFAULT")
+            .await;
+    assert_eq!(default.findings[0].severity, Severity::Error, "{default}");
+    assert!(
+        default.findings[0].what.contains("everything_else"),
+        "{default}"
+    );
+}
+
+#[tokio::test]
+async fn a_count_that_fails_is_a_finding() {
+    let (_fixture, pool) = table(1).await;
+    sqlx::raw_sql("ALTER TABLE processed_messages RENAME processed_at TO at; ALTER TABLE processed_messages ADD processed_at text")
+        .execute(&pool)
+        .await
+        .unwrap();
+    let report = examine(&pool, &windows()).await;
+    assert!(
+        report
+            .findings
+            .iter()
+            .any(|finding| finding.check == "prune-lag"
+                && finding.what.contains("cannot be counted")),
+        "{report}"
+    );
 }

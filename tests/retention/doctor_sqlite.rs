@@ -84,6 +84,19 @@ async fn each_fault_of_the_table_is_found() {
             "rights",
             "takes no writes",
         ),
+        (
+            "CREATE UNIQUE INDEX other ON processed_messages (message_id)".to_owned(),
+            Error,
+            "primary-key",
+            "(other)",
+        ),
+        (
+            created("consumer text, message_id text, PRIMARY KEY (consumer, message_id)")
+                .replace("processed_at text", "processed_at integer"),
+            Error,
+            "columns",
+            "type INTEGER,",
+        ),
     ] {
         let (_fixture, pool) = table(1).await;
         sqlx::raw_sql(AssertSqlSafe(sql.clone()))

@@ -368,7 +368,7 @@ async fn p12_cancelled_anywhere_nothing_is_lost() {
     let (_fixture, pool) = table(1).await;
     let pruner = Pruner::new(&pool)
         .window("billing", WEEK)
-        .chunk(10)
+        .chunk(20)
         .pause(Duration::ZERO);
     let mut completed = 0;
     for polls in 1..400 {
@@ -419,4 +419,26 @@ async fn run_goes_on_after_failures() {
     }
     assert!(!running.is_finished());
     running.abort();
+}
+
+/// Where times do not compare by the database's clock, nothing goes.
+#[tokio::test]
+async fn p12_a_time_of_another_kind_keeps_its_claim() {
+    let (_fixture, pool) = table(1).await;
+    claim(&pool, "billing", "old", 30.0 * DAY).await;
+    let pruner = Pruner::new(&pool).window("billing", WEEK);
+    match db::OTHER_TIME {
+        Ok(change) => {
+            sqlx::raw_sql(change).execute(&pool).await.unwrap();
+            let error = pruner.run_once().await.unwrap_err();
+            assert!(error.to_string().contains("`processed_at`"), "{error}");
+            assert!(!error.is_transient(), "it does not pass");
+            assert_eq!(keys(&pool).await, ["old"]);
+        }
+        Err(insert) => {
+            sqlx::raw_sql(insert).execute(&pool).await.unwrap();
+            assert_eq!(pruner.run_once().await.unwrap().claims, 1);
+            assert_eq!(keys(&pool).await, ["other"]);
+        }
+    }
 }

@@ -75,6 +75,30 @@ impl Finding {
         Self::new(Severity::Note, check, what, remedy)
     }
 
+    /// Claims that differ in the key may be equal in another index.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    pub(crate) fn unique(indexes: &str) -> Self {
+        Self::error(
+            "primary-key",
+            format!(
+                "there are unique indexes beside the primary key ({indexes}): a new message that equals another one there fails, or is taken for its duplicate and lost"
+            ),
+            "drop them",
+        )
+    }
+
+    /// The pruner compares it with the database's clock.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    pub(crate) fn processed_at(kind: &str, wanted: &str) -> Self {
+        Self::error(
+            "columns",
+            format!(
+                "the column `processed_at` is of the type {kind}, and not {wanted}: the pruner may take claims inside their window, since times do not compare by the database's clock"
+            ),
+            "create the table anew from `idem schema`, and copy the claims",
+        )
+    }
+
     fn new(
         severity: Severity,
         check: &'static str,

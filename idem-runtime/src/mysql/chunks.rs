@@ -4,7 +4,7 @@ use sqlx::{MySql, MySqlConnection, QueryBuilder, Row as _};
 use super::rows::text;
 use crate::Due;
 use crate::backend::BoxFuture;
-use crate::prune::chunks::{Bounds, Chunks, Removed, Step, Taken, Takes};
+use crate::prune::chunks::{Bounds, Chunks, Removed, Step, Taken, Takes, check_type};
 
 /// Each key is a SELECT of its own to the server's parser.
 const KEYS_OF_A_STATEMENT: usize = 500;
@@ -55,6 +55,8 @@ impl Chunks for MySql {
     const ROWS_OF_A_CHUNK: u32 = 1000;
 
     const BEGIN_CHUNK: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
+
+    const BEGIN_LOOK: &'static str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN";
 
     const CREATE_ARCHIVE: &'static str = include_str!("../schema/mysql_archive.sql");
 
@@ -113,6 +115,14 @@ impl Chunks for MySql {
         _: u32,
     ) -> BoxFuture<'a, Result<Vec<Step>, sqlx::Error>> {
         Box::pin(async move {
+            let kind: String = sqlx::query_scalar(
+                "SELECT CAST(data_type AS CHAR) FROM information_schema.columns \
+                 WHERE table_schema = DATABASE() AND table_name = 'processed_messages' AND column_name = 'processed_at'",
+            )
+            .persistent(false)
+            .fetch_one(&mut *conn)
+            .await?;
+            check_type(&kind, "timestamp")?;
             let now: i64 = sqlx::query_scalar("SELECT CAST(UNIX_TIMESTAMP() AS SIGNED)")
                 .persistent(false)
                 .fetch_one(conn)

@@ -10,7 +10,7 @@ const SESSION: &str = "SELECT CAST(@@autocommit AS SIGNED), CAST(@@innodb_flush_
     CAST(@@global.read_only AS SIGNED), CAST(VERSION() AS CHAR), CAST(@@global.binlog_format AS CHAR), CAST(@@global.log_bin AS SIGNED)";
 
 const COLUMNS: &str = "SELECT CAST(column_name AS CHAR), CAST(data_type AS CHAR), CAST(character_octet_length AS SIGNED), \
-    CAST(COALESCE(collation_name, '') AS CHAR), CAST(column_key AS CHAR) \
+    CAST(COALESCE(collation_name, '') AS CHAR) \
     FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'processed_messages'";
 
 impl Examine for MySql {
@@ -28,14 +28,12 @@ impl Examine for MySql {
                 findings.push(Finding::error("table", "there is no table `processed_messages` in the database, or the user may not see it", MIGRATE));
                 return Ok(false);
             }
-            let mut key = Vec::new();
             for column in &columns {
                 let (name, kind): (String, String) = (column.try_get(0)?, column.try_get(1)?);
                 let (bytes, collation): (Option<i64>, String) =
                     (column.try_get(2)?, column.try_get(3)?);
-                let key_part: String = column.try_get(4)?;
-                if key_part == "PRI" {
-                    key.push(name.clone());
+                if name == "processed_at" && kind != "timestamp" {
+                    findings.push(Finding::processed_at(&kind, "timestamp"));
                 }
                 let limit = match name.as_str() {
                     "consumer" => MAX_CONSUMER_BYTES,
@@ -51,14 +49,7 @@ impl Examine for MySql {
                     findings,
                 );
             }
-            key.sort();
-            if key != ["consumer", "message_id"] {
-                findings.push(Finding::error(
-                    "primary-key",
-                    format!("the primary key is ({}), and not (consumer, message_id): with less in it messages are merged, and with more, above all a time of arrival, redeliveries are not recognised", key.join(", ")),
-                    "`ALTER TABLE processed_messages DROP PRIMARY KEY, ADD PRIMARY KEY (consumer, message_id)`",
-                ));
-            }
+            indexes(conn, findings).await?;
             table(conn, findings).await?;
             rights(conn, findings).await;
             Ok(true)
@@ -161,6 +152,50 @@ fn key_column(
     }
 }
 
+/// The primary key, whole; no other index may be unique; and the pruner's.
+async fn indexes(
+    conn: &mut MySqlConnection,
+    findings: &mut Vec<Finding>,
+) -> Result<(), sqlx::Error> {
+    let parts = sqlx::query(
+        "SELECT CAST(index_name AS CHAR), CAST(column_name AS CHAR), CAST(sub_part AS SIGNED), CAST(non_unique AS SIGNED), CAST(seq_in_index AS SIGNED) \
+         FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = 'processed_messages' ORDER BY index_name, seq_in_index",
+    )
+    .persistent(false)
+    .fetch_all(conn)
+    .await?;
+    let (mut key, mut unique, mut has_index) = (Vec::new(), Vec::new(), false);
+    for part in parts {
+        let (index, column): (String, String) = (part.try_get(0)?, part.try_get(1)?);
+        let (prefix, non_unique): (Option<i64>, i64) = (part.try_get(2)?, part.try_get(3)?);
+        has_index |= column == "processed_at" && part.try_get::<i64, _>(4)? <= 2;
+        if index == "PRIMARY" {
+            key.push(prefix.map_or_else(|| column.clone(), |bytes| format!("{column}({bytes})")));
+        } else if non_unique == 0 && !unique.contains(&index) {
+            unique.push(index);
+        }
+    }
+    key.sort();
+    if key != ["consumer", "message_id"] {
+        findings.push(Finding::error(
+            "primary-key",
+            format!("the primary key is ({}), and not (consumer, message_id): with less in it, or a part of a column, messages are merged, and with more, above all a time of arrival, redeliveries are not recognised", key.join(", ")),
+            "`ALTER TABLE processed_messages DROP PRIMARY KEY, ADD PRIMARY KEY (consumer, message_id)`",
+        ));
+    }
+    if !unique.is_empty() {
+        findings.push(Finding::unique(&unique.join(", ")));
+    }
+    if !has_index {
+        findings.push(Finding::warning(
+            "index",
+            "there is no index on (consumer, processed_at), so that each run of the pruner reads the whole table",
+            MIGRATE,
+        ));
+    }
+    Ok(())
+}
+
 /// To explain a statement takes the rights to run it, wherever they come from.
 async fn rights(conn: &mut MySqlConnection, findings: &mut Vec<Finding>) {
     let mut missing = Vec::new();
@@ -218,20 +253,8 @@ async fn table(conn: &mut MySqlConnection, findings: &mut Vec<Finding>) -> Resul
             "`ALTER TABLE processed_messages ENGINE = InnoDB`",
         ));
     }
-    let indexed: i64 = sqlx::query_scalar(
-        "SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = 'processed_messages' \
-         AND column_name = 'processed_at' AND seq_in_index <= 2",
-    )
-    .persistent(false)
-    .fetch_one(&mut *conn)
-    .await?;
-    if indexed == 0 {
-        findings.push(Finding::warning(
-            "index",
-            "there is no index on (consumer, processed_at), so that each run of the pruner reads the whole table",
-            MIGRATE,
-        ));
-    } else if MySql::probe(conn).await.is_err() {
+    if MySql::probe(conn).await.is_err() && findings.iter().all(|finding| finding.check != "index")
+    {
         findings.push(Finding::error(
             "table",
             "the table `processed_messages` lacks columns, or may not be read",

@@ -12,9 +12,10 @@ use crate::time::Day;
 const INSERT: &str = concat!(
     "WITH asked AS (\
        SELECT claim.*, date '1970-01-01' + claim.number AS day, EXISTS (\
-         SELECT FROM pg_inherits \
-         WHERE inhrelid = to_regclass('processed_messages_' || to_char(date '1970-01-01' + claim.number, 'YYYY_MM_DD')) \
-           AND inhparent = 'processed_messages_by_day'::regclass AND NOT inhdetachpending) AS has_partition \
+         SELECT FROM pg_class AS parent JOIN pg_class AS partition ON partition.relnamespace = parent.relnamespace \
+           JOIN pg_inherits ON inhrelid = partition.oid AND inhparent = parent.oid \
+         WHERE parent.oid = 'processed_messages_by_day'::regclass AND NOT inhdetachpending \
+           AND partition.relname = 'processed_messages_' || to_char(date '1970-01-01' + claim.number, 'YYYY_MM_DD')) AS has_partition \
        FROM unnest($3::text[], $4::int[], $5::bytea[]) WITH ORDINALITY AS claim (message_id, number, fingerprint, place)), \
      claimed AS (\
        INSERT INTO processed_messages_by_day (consumer, message_id, day, fingerprint) \

@@ -2,7 +2,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 
 use super::days;
 use crate::backend::BoxFuture;
-use crate::prune::chunks::{Bounds, Chunks, DaysToKeep, Removed, Step, Taken, Takes};
+use crate::prune::chunks::{Bounds, Chunks, DaysToKeep, Removed, Step, Taken, Takes, check_type};
 use crate::{Archive, Due, PruneError, Pruned};
 
 /// The claims that are past their window, as `claim`. $1 to $3 are the consumers with windows of their own, $4 is the default, and $5 the
@@ -77,9 +77,13 @@ pub(super) const CONSUMERS: &str = "WITH RECURSIVE found AS (\
 impl Chunks for Postgres {
     const ROWS_OF_A_CHUNK: u32 = 5000;
 
-    /// The bound is for DDL of somebody's, which is the only thing that it may wait for.
-    const BEGIN_CHUNK: &'static str =
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '1s'";
+    /// The first bound is for DDL of somebody's, which is the only thing that it may wait for, and the second for a pruner that stands still
+    /// while others wait for its lock. How long a statement may take is for people's statements to heed.
+    const BEGIN_CHUNK: &'static str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '1s'; \
+        SET LOCAL idle_in_transaction_session_timeout = '1min'; SET LOCAL statement_timeout = 0";
+
+    const BEGIN_LOOK: &'static str =
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SET LOCAL statement_timeout = 0";
 
     const CREATE_ARCHIVE: &'static str = concat!(
         "SELECT pg_advisory_xact_lock(7236837105319);\n",
@@ -121,6 +125,13 @@ impl Chunks for Postgres {
         chunk: u32,
     ) -> BoxFuture<'a, Result<Vec<Step>, sqlx::Error>> {
         Box::pin(async move {
+            let kind: String = sqlx::query_scalar(
+                "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = 'processed_messages'::regclass AND attname = 'processed_at'",
+            )
+            .persistent(false)
+            .fetch_one(&mut *conn)
+            .await?;
+            check_type(&kind, "timestamp with time zone")?;
             let planning = bind(PLAN, bounds).bind(i64::from(chunk));
             let rows = planning.fetch_all(conn).await?;
             rows.into_iter()
@@ -188,13 +199,25 @@ impl Chunks for Postgres {
         })
     }
 
-    fn keep_days<'a>(
+    fn create_days<'a>(
+        conn: &'a mut PgConnection,
+        days: &'a DaysToKeep<'a>,
+    ) -> BoxFuture<'a, Result<u32, PruneError>> {
+        Box::pin(days::create_ahead(conn, days))
+    }
+
+    fn drop_days<'a>(
         conn: &'a mut PgConnection,
         days: &'a DaysToKeep<'a>,
         archive: &'a Archive,
         pruned: &'a mut Pruned,
     ) -> BoxFuture<'a, Result<(), PruneError>> {
-        Box::pin(days::keep(conn, days, archive, pruned))
+        Box::pin(days::drop_past(
+            conn,
+            days::Keep::Windows(days.windows),
+            archive,
+            pruned,
+        ))
     }
 
     /// A BRIN index keeps for each range of pages the earliest and the latest time. Deleting does not change them, so that a range whose

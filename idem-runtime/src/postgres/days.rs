@@ -9,22 +9,32 @@ use crate::error::{Error, Step};
 use crate::prune::DAYS_AHEAD;
 use crate::prune::chunks::DaysToKeep;
 use crate::time::Day;
-use crate::{Archive, Partition, PruneError, Pruned, Retain, Windows, handlers};
+use crate::{Partition, PruneError, Retain, Windows, handlers};
 
 /// How far back days are made at first where no window says so, in seconds.
 pub(crate) const MONTH: f64 = 31.0 * 24.0 * 60.0 * 60.0;
 
 pub(crate) use past::{Keep, drop_past};
 
-/// Once there are days, none is made before the last of them: one that is missing there was dropped with its claims, whose messages would run
-/// again. Of the first ones, the earliest is the first day whose messages are within the window.
-const MISSING: &str = "SELECT to_char(day, 'YYYY_MM_DD'), day::text, (day + 1)::text \
-     FROM generate_series(\
+/// How far back days are made at most, in seconds: three years, which are some thousand partitions.
+const LONGEST: f64 = 1096.0 * 24.0 * 60.0 * 60.0;
+
+/// Days are known by their names, in the schema of the table by days, whatever the search path says besides.
+pub(super) const NAMES: &str = "^processed_messages_[0-9]{4}_[0-9]{2}_[0-9]{2}$";
+
+/// The schema, in quotes where it needs them, and the days that are missing there. Once there are days, none is made before the last of them:
+/// one that is missing there was dropped with its claims, whose messages would run again. Of the first ones, the earliest is the first
+/// day whose messages are within the window.
+const MISSING: &str = "SELECT quote_ident(nspname), to_char(day, 'YYYY_MM_DD'), day::text, (day + 1)::text \
+     FROM pg_class AS parent JOIN pg_namespace ON pg_namespace.oid = parent.relnamespace, LATERAL generate_series(\
        coalesce((SELECT max(to_date(right(relname, 10), 'YYYY_MM_DD')) + 1 FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid \
-           WHERE inhparent = 'processed_messages_by_day'::regclass), \
+           WHERE inhparent = parent.oid AND relname ~ $3), \
          ((now() AT TIME ZONE 'UTC') - make_interval(secs => $1))::date)::timestamp, \
        ((now() AT TIME ZONE 'UTC')::date + $2)::timestamp, interval '1 day') AS days (at), LATERAL (SELECT at::date AS day) AS of_day \
-     WHERE to_regclass('processed_messages_' || to_char(day, 'YYYY_MM_DD')) IS NULL ORDER BY day LIMIT 31";
+     WHERE parent.oid = 'processed_messages_by_day'::regclass \
+       AND NOT EXISTS (SELECT FROM pg_class AS table_of_day WHERE table_of_day.relnamespace = parent.relnamespace \
+         AND table_of_day.relname = 'processed_messages_' || to_char(day, 'YYYY_MM_DD')) \
+     ORDER BY day LIMIT 31";
 
 /// So many days are made in one transaction, as [`MISSING`] says: what it creates stays locked until its end, and the server has room for
 /// some thousand locks. They are made in their order, so that there is no gap behind one that is interrupted.
@@ -35,12 +45,13 @@ const DAYS_AT_ONCE: u32 = 31;
 const MARK: &str = "idem: past its window, to be dropped";
 
 /// The tables of days, also those that are detached and marked with $1, from the oldest on, and how long ago each was over, in seconds.
-const LIST: &str = "SELECT partition.relname, to_date(right(partition.relname, 10), 'YYYY_MM_DD') - date '1970-01-01', \
+const LIST: &str = "SELECT partition.relname::text, to_date(right(partition.relname, 10), 'YYYY_MM_DD') - date '1970-01-01', \
        partition.reltuples::bigint, pg_total_relation_size(partition.oid), inhrelid IS NOT NULL, coalesce(inhdetachpending, false), \
-       extract(epoch FROM (now() AT TIME ZONE 'UTC') - (to_date(right(partition.relname, 10), 'YYYY_MM_DD') + 1)::timestamp)::float8 \
-     FROM pg_class AS parent JOIN pg_class AS partition ON partition.relnamespace = parent.relnamespace AND partition.relkind = 'r' \
+       extract(epoch FROM (now() AT TIME ZONE 'UTC') - (to_date(right(partition.relname, 10), 'YYYY_MM_DD') + 1)::timestamp)::float8, \
+       quote_ident(nspname) || '.' || partition.relname \
+     FROM pg_class AS parent JOIN pg_namespace ON pg_namespace.oid = parent.relnamespace JOIN pg_class AS partition ON partition.relnamespace = parent.relnamespace AND partition.relkind = 'r' \
      LEFT JOIN pg_inherits ON inhrelid = partition.oid AND inhparent = parent.oid \
-     WHERE parent.oid = to_regclass('processed_messages_by_day') AND partition.relname ~ '^processed_messages_[0-9]{4}_[0-9]{2}_[0-9]{2}$' \
+     WHERE parent.oid = to_regclass('processed_messages_by_day') AND partition.relname ~ $2 \
        AND (inhrelid IS NOT NULL OR NOT partition.relispartition AND obj_description(partition.oid, 'pg_class') = $1) \
      ORDER BY partition.relname";
 
@@ -102,8 +113,8 @@ async fn create_in_transaction(
     )
     .await?;
     let missing = self::missing(conn, retain, ahead).await?;
-    for [name, from, to] in &missing {
-        let table = format!("processed_messages_{name}");
+    for [schema, name, from, to] in &missing {
+        let table = format!("{schema}.processed_messages_{name}");
         let create = format!(
             "CREATE TABLE {table} (LIKE processed_messages_by_day INCLUDING ALL); \
              ALTER TABLE processed_messages_by_day ATTACH PARTITION {table} FOR VALUES FROM ('{from}') TO ('{to}')"
@@ -117,11 +128,24 @@ async fn missing(
     conn: &mut PgConnection,
     retain: f64,
     ahead: u16,
-) -> Result<Vec<[String; 3]>, sqlx::Error> {
-    let query = sqlx::query(MISSING).persistent(false).bind(retain);
-    let rows = query.bind(i32::from(ahead)).fetch_all(conn).await?;
+) -> Result<Vec<[String; 4]>, sqlx::Error> {
+    let query = sqlx::query(MISSING)
+        .persistent(false)
+        .bind(retain.min(LONGEST));
+    let rows = query
+        .bind(i32::from(ahead))
+        .bind(NAMES)
+        .fetch_all(conn)
+        .await?;
     rows.iter()
-        .map(|row| Ok([row.try_get(0)?, row.try_get(1)?, row.try_get(2)?]))
+        .map(|row| {
+            Ok([
+                row.try_get(0)?,
+                row.try_get(1)?,
+                row.try_get(2)?,
+                row.try_get(3)?,
+            ])
+        })
         .collect()
 }
 
@@ -138,10 +162,12 @@ pub(crate) struct Table {
     is_detaching: bool,
     /// How long ago it was over, in seconds; negative, if it is not.
     age: f64,
+    /// Its name with its schema, as SQL.
+    name: String,
 }
 
 pub(crate) async fn list(conn: &mut PgConnection) -> Result<Vec<Table>, sqlx::Error> {
-    let query = sqlx::query(LIST).persistent(false).bind(MARK);
+    let query = sqlx::query(LIST).persistent(false).bind(MARK).bind(NAMES);
     let rows = query.fetch_all(conn).await?;
     rows.into_iter()
         .map(|row| {
@@ -158,26 +184,24 @@ pub(crate) async fn list(conn: &mut PgConnection) -> Result<Vec<Table>, sqlx::Er
                 },
                 is_detaching: row.try_get(5)?,
                 age: row.try_get(6)?,
+                name: row.try_get(7)?,
             })
         })
         .collect()
 }
 
-/// What the pruner does for the table by days, if it is there.
-pub(super) async fn keep(
+/// What the pruner does first, if the table is there: whatever becomes of the rest, there is a day for the messages to come.
+pub(super) async fn create_ahead(
     conn: &mut PgConnection,
     days: &DaysToKeep<'_>,
-    archive: &Archive,
-    pruned: &mut Pruned,
-) -> Result<(), PruneError> {
+) -> Result<u32, PruneError> {
     if !exists(conn).await.map_err(failed)? {
-        return Ok(());
+        return Ok(0);
     }
     let retain = days.windows.retain_of_days().and_then(Retain::seconds);
-    pruned.days_created += create(conn, retain.unwrap_or(MONTH), days.ahead)
+    create(conn, retain.unwrap_or(MONTH), days.ahead)
         .await
-        .map_err(failed)?;
-    drop_past(conn, Keep::Windows(days.windows), archive, pruned).await
+        .map_err(failed)
 }
 
 fn failed(error: sqlx::Error) -> PruneError {

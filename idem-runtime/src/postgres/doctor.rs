@@ -21,8 +21,14 @@ const TABLE: &str = "SELECT \
        relpersistence::text, relrowsecurity, \
        EXISTS (SELECT FROM pg_trigger WHERE tgrelid = $1::regclass AND NOT tgisinternal), \
        (SELECT array_agg(wanted) FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS wanted \
-          WHERE NOT has_table_privilege($1::regclass, wanted)) \
+          WHERE NOT has_table_privilege($1::regclass, wanted)), \
+       (SELECT string_agg(indexrelid::regclass::text, ', ') FROM pg_index WHERE indrelid = $1::regclass AND indisunique AND NOT indisprimary), \
+       (SELECT typname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid \
+          WHERE attrelid = $1::regclass AND attname = 'processed_at') \
      FROM pg_class WHERE oid = $1::regclass";
+
+const OTHER_PARTITIONS: &str = "SELECT string_agg(relname, ', ') FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid \
+    WHERE inhparent = 'processed_messages_by_day'::regclass AND (relname !~ $1 OR pg_get_expr(relpartbound, pg_class.oid) = 'DEFAULT')";
 
 const SESSION: &str = "SELECT current_setting('synchronous_commit'), current_setting('fsync'), \
     current_setting('default_transaction_isolation'), pg_is_in_recovery(), current_setting('transaction_read_only'), \
@@ -172,6 +178,13 @@ async fn table(
             format!("`ALTER TABLE {name} ALTER COLUMN … TYPE text COLLATE \"C\"`"),
         ));
     }
+    if let Some(indexes) = row.try_get::<Option<String>, _>(7)? {
+        findings.push(Finding::unique(&indexes));
+    }
+    let kind: Option<String> = row.try_get(8)?;
+    if let Some(kind) = kind.filter(|kind| kind != "timestamptz") {
+        findings.push(Finding::processed_at(&kind, "timestamptz"));
+    }
     if name == "processed_messages" && !row.try_get::<bool, _>(2)? {
         findings.push(Finding::warning(
             "index",
@@ -248,21 +261,49 @@ async fn by_day(
         findings,
     )
     .await?;
+    let others: Option<String> = sqlx::query_scalar(OTHER_PARTITIONS)
+        .persistent(false)
+        .bind(days::NAMES)
+        .fetch_one(&mut *conn)
+        .await?;
+    if let Some(others) = others {
+        findings.push(Finding::error(
+            "days",
+            format!("`processed_messages_by_day` has partitions that are no days of its own: {others}; a default one takes messages that should be refused, and keeps days from being dropped"),
+            "detach them, and let `idem::Days` make the days",
+        ));
+    }
     let days = days::list(conn).await?;
-    let last = days
+    let mut attached: Vec<i32> = days
         .iter()
         .filter(|day| day.public.is_attached)
-        .map(|day| day.public.day)
-        .max();
-    let ahead = last.map_or(-1, |last| last.number() - today.number());
-    let what = match last {
-        None => "the table `processed_messages_by_day` has no days, so that nothing can be claimed in it".to_owned(),
-        Some(last) => format!("the last day in `processed_messages_by_day` is {last}, and today is {today}: messages of later days fail until there is one for them"),
-    };
-    if ahead < 0 {
-        findings.push(Finding::error("days", what, create));
-    } else if ahead < 2 {
-        findings.push(Finding::warning("days", what, create));
+        .map(|day| day.public.day.number())
+        .collect();
+    attached.sort_unstable();
+    let shown =
+        |number: i32| Day::of_number(number).map_or_else(String::new, |day| day.to_string());
+    match (attached.first(), attached.last()) {
+        (Some(first), Some(last)) => {
+            let missing: Vec<String> = (*first..=*last).filter(|day| attached.binary_search(day).is_err()).map(shown).collect();
+            if !missing.is_empty() {
+                findings.push(Finding::warning(
+                    "days",
+                    format!("days are missing among those of `processed_messages_by_day`: {}; their messages are refused as expired", missing.join(", ")),
+                    "if they were taken out by mistake, attach them again",
+                ));
+            }
+            let what = format!("`processed_messages_by_day` has the days from {} to {}, and today is {today}: messages of other days fail", shown(*first), shown(*last));
+            if *first > today.number() || *last < today.number() {
+                findings.push(Finding::error("days", what, create));
+            } else if *last < today.number() + 2 {
+                findings.push(Finding::warning("days", what, create));
+            }
+        }
+        _ => findings.push(Finding::error(
+            "days",
+            "the table `processed_messages_by_day` has no days, so that nothing can be claimed in it",
+            create,
+        )),
     }
     if let Some(day) = days.iter().find(|day| !day.public.is_attached) {
         findings.push(Finding::note(

@@ -43,8 +43,9 @@ impl Archive {
     /// ```
     ///
     /// `day`, `fingerprint` (in hexadecimal) and `result` (the stored JSON, as a string) are there where the claim has them. The file
-    /// belongs to one machine: let the other processes that prune write to files of their own. Writing blocks the thread for the time
-    /// of a write and a sync for each chunk.
+    /// belongs to one machine: let the other processes that prune write to files of their own. It may be moved away at any time, as log files
+    /// are. A file that is there and is no archive is left as it is, and an error. Writing blocks the thread for the time of a write and a sync
+    /// for each chunk.
     #[cfg(feature = "archive")]
     #[must_use]
     pub fn json_lines(path: impl Into<std::path::PathBuf>) -> Self {

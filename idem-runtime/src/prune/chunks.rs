@@ -143,11 +143,23 @@ pub struct DaysToKeep<'a> {
     pub(crate) ahead: u16,
 }
 
+/// Where times do not compare by the database's clock, no claim is safe.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) fn check_type(kind: &str, wanted: &str) -> Result<(), sqlx::Error> {
+    if kind == wanted {
+        return Ok(());
+    }
+    Err(sqlx::Error::Configuration(format!("the column `processed_at` of `processed_messages` is of the type {kind}, and not {wanted}, so that claims inside their window might be removed; create the table anew from `idem::sql`, and copy the claims").into()))
+}
+
 pub trait Chunks: Database {
     const ROWS_OF_A_CHUNK: u32;
 
     /// Begins the transaction of a chunk. READ COMMITTED, so that nothing is locked but what is taken, and no old snapshot is kept.
     const BEGIN_CHUNK: &'static str;
+
+    /// Begins a transaction that looks at the whole table, for as long as that takes.
+    const BEGIN_LOOK: &'static str;
 
     /// Makes the archive's table if it is missing.
     const CREATE_ARCHIVE: &'static str;
@@ -188,8 +200,17 @@ pub trait Chunks: Database {
         archive: Takes,
     ) -> BoxFuture<'a, Result<Taken, sqlx::Error>>;
 
-    /// Creates days ahead in the table by days, and drops those that are past the window.
-    fn keep_days<'a>(
+    /// Creates days ahead in the table by days; how many.
+    fn create_days<'a>(
+        conn: &'a mut Self::Connection,
+        days: &'a DaysToKeep<'a>,
+    ) -> BoxFuture<'a, Result<u32, PruneError>> {
+        let _ = (conn, days);
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// Drops the days that are past their window.
+    fn drop_days<'a>(
         conn: &'a mut Self::Connection,
         days: &'a DaysToKeep<'a>,
         archive: &'a Archive,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::archive::Place;
-use super::chunks::{Bounds, Step, Taken};
+use super::chunks::{Bounds, DaysToKeep, Step, Taken};
 use super::{Due, PruneError, Pruned, Pruner};
 use crate::backend::{self, Backend, Closes};
 use crate::error::{Error, Step as At};
@@ -17,11 +17,13 @@ impl<DB: Backend> Pruner<DB> {
         self.windows.check()?;
         let mut pruned = Pruned::default();
         let mut lease = self.lease().await?;
+        // Whatever becomes of the rest, and whoever else is at work.
+        let created = self.create_days(&mut lease, &mut pruned).await;
         self.prune(&mut lease, &mut pruned).await?;
         if !pruned.is_busy {
-            self.keep_days(&mut lease, &mut pruned).await?;
+            self.drop_days(&mut lease, &mut pruned).await?;
         }
-        Ok(pruned)
+        created.map(|()| pruned)
     }
 
     /// Runs again and again, with a rest between, for as long as the future is polled: spawn it once at start-up. When the database
@@ -59,9 +61,8 @@ impl<DB: Backend> Pruner<DB> {
         self.windows.check()?;
         let bounds = Bounds::new(&self.windows);
         let mut lease = self.lease().await?;
-        let conn = lease.connection();
-        let consumers = DB::consumers(conn).await.map_err(failed)?;
-        DB::due(conn, &bounds, &consumers).await.map_err(failed)
+        let (_, due) = due(&mut lease, &bounds).await.map_err(failed)?;
+        Ok(due)
     }
 
     async fn lease(&self) -> Result<Lease<'_, DB>, PruneError> {
@@ -83,14 +84,21 @@ impl<DB: Backend> Pruner<DB> {
         if matches!(self.archive.0, Place::Table) && DB::run(conn, probe).await.is_err() {
             DB::run(conn, DB::CREATE_ARCHIVE).await.map_err(failed)?;
         }
+        backend::begin::<DB>(conn, Some(DB::BEGIN_LOOK))
+            .await
+            .map_err(failed)?;
+        guard.levels = 1;
         let consumers = DB::consumers(conn).await.map_err(failed)?;
         pruned.without_window = self.windows.without_window(&consumers);
-        if bounds.shortest().is_none() {
-            *guard = Guard::default();
-            return Ok(());
-        }
-        let steps = DB::plan(conn, &bounds, &consumers, self.chunk).await;
-        let mut steps = steps.map_err(failed)?;
+        let mut steps = if bounds.shortest().is_some() {
+            DB::plan(conn, &bounds, &consumers, self.chunk)
+                .await
+                .map_err(failed)?
+        } else {
+            Vec::new()
+        };
+        backend::commit::<DB>(conn).await.map_err(failed)?;
+        *guard = Guard::default();
         'run: for step in &mut steps {
             loop {
                 let Some(taken) = self.take_chunk(lease, &bounds, step).await? else {
@@ -172,22 +180,57 @@ impl<DB: Backend> Pruner<DB> {
         Ok(Some(taken))
     }
 
-    async fn keep_days(
+    async fn create_days(
         &self,
         lease: &mut Lease<'_, DB>,
         pruned: &mut Pruned,
     ) -> Result<(), PruneError> {
-        let days = super::chunks::DaysToKeep {
-            windows: &self.windows,
-            ahead: self.days_ahead,
-        };
         let (conn, guard) = lease.split();
-        // A lock of the session's is held meanwhile, and the session says how long it waits.
         guard.close = DB::CLOSES != Closes::Never;
-        DB::keep_days(conn, &days, &self.archive, pruned).await?;
+        pruned.days_created += DB::create_days(conn, &self.days()).await?;
         *guard = Guard::default();
         Ok(())
     }
+
+    async fn drop_days(
+        &self,
+        lease: &mut Lease<'_, DB>,
+        pruned: &mut Pruned,
+    ) -> Result<(), PruneError> {
+        let (conn, guard) = lease.split();
+        // A lock of the session's is held meanwhile, and the session says how long it waits.
+        guard.close = DB::CLOSES != Closes::Never;
+        DB::drop_days(conn, &self.days(), &self.archive, pruned).await?;
+        *guard = Guard::default();
+        Ok(())
+    }
+
+    fn days(&self) -> DaysToKeep<'_> {
+        DaysToKeep {
+            windows: &self.windows,
+            ahead: self.days_ahead,
+        }
+    }
+}
+
+/// The consumers that have claims, and what is past their windows.
+pub(crate) async fn due<DB: Backend>(
+    lease: &mut Lease<'_, DB>,
+    bounds: &Bounds,
+) -> Result<(Vec<String>, Vec<Due>), sqlx::Error> {
+    let (conn, guard) = lease.split();
+    guard.close = DB::CLOSES != Closes::Never;
+    backend::begin::<DB>(conn, Some(DB::BEGIN_LOOK)).await?;
+    guard.levels = 1;
+    let consumers = DB::consumers(conn).await?;
+    let due = if bounds.shortest().is_some() {
+        DB::due(conn, bounds, &consumers).await?
+    } else {
+        Vec::new()
+    };
+    backend::commit::<DB>(conn).await?;
+    *guard = Guard::default();
+    Ok((consumers, due))
 }
 
 pub(super) fn failed(error: sqlx::Error) -> PruneError {

@@ -11,10 +11,11 @@ const CONSUMERS: &str = "WITH RECURSIVE found (consumer) AS (\
        FROM found WHERE found.consumer IS NOT NULL) \
      SELECT consumer FROM found WHERE consumer IS NOT NULL";
 
-/// The claims of a consumer that are past their window. A version is its aggregate's, and business keys begin with a bar.
+/// The claims of a consumer that are past their window. A version is its aggregate's, and business keys begin with a bar. A time that another
+/// program has stored in a form of its own does not compare, and its claim is kept.
 macro_rules! past_window {
     () => {
-        "FROM processed_messages WHERE consumer = ?1 AND processed_at < ?2 AND version IS NULL AND (substr(message_id, 1, 1) = '|') = ?3"
+        "FROM processed_messages WHERE consumer = ?1 AND processed_at < ?2 AND version IS NULL AND processed_at GLOB '[0-9][0-9][0-9][0-9]-*' AND (substr(message_id, 1, 1) = '|') = ?3"
     };
 }
 
@@ -48,6 +49,8 @@ impl Chunks for Sqlite {
     const ROWS_OF_A_CHUNK: u32 = 1000;
 
     const BEGIN_CHUNK: &'static str = "BEGIN IMMEDIATE";
+
+    const BEGIN_LOOK: &'static str = "BEGIN";
 
     const CREATE_ARCHIVE: &'static str = include_str!("../schema/sqlite_archive.sql");
 

@@ -40,6 +40,15 @@ impl Examine for Sqlite {
                     ));
                 }
             }
+            let processed_at = columns.iter().find_map(|column| {
+                let name: String = column.try_get(0).ok()?;
+                (name == "processed_at")
+                    .then(|| column.try_get::<String, _>(1).ok())
+                    .flatten()
+            });
+            if let Some(kind) = processed_at.filter(|kind| !keeps_text(kind)) {
+                findings.push(Finding::processed_at(&kind, "text"));
+            }
             key.sort();
             if key != ["consumer", "message_id"] {
                 findings.push(Finding::error(
@@ -47,6 +56,14 @@ impl Examine for Sqlite {
                     format!("the primary key is ({}), and not (consumer, message_id): messages are merged, or redeliveries are not recognised", key.join(", ")),
                     "create the table anew from `idem schema`, and copy the claims",
                 ));
+            }
+            let unique: Option<String> = sqlx::query_scalar(
+                "SELECT group_concat(name, ', ') FROM pragma_index_list('processed_messages') WHERE \"unique\" = 1 AND origin <> 'pk'",
+            )
+            .fetch_one(&mut *conn)
+            .await?;
+            if let Some(indexes) = unique {
+                findings.push(Finding::unique(&indexes));
             }
             collations(conn, findings).await?;
             if !has_index(conn).await? {

@@ -35,7 +35,7 @@ async fn is_over(
     if !is_past(windows.retain_of_days()) {
         return Ok(false);
     }
-    let consumers = CONSUMERS.replace("processed_messages", &table.public.table);
+    let consumers = CONSUMERS.replace("processed_messages", &table.name);
     let consumers: Vec<String> = sqlx::query_scalar(AssertSqlSafe(consumers))
         .persistent(false)
         .fetch_all(conn)
@@ -99,7 +99,7 @@ async fn drop_alone(
         if !is_over || Some(place) == last {
             break;
         }
-        let name = &table.public.table;
+        let name = &table.name;
         // Waits for the transactions that may still use it, and lets nobody wait for that.
         // <https://www.postgresql.org/docs/current/sql-altertable.html>
         let detach =

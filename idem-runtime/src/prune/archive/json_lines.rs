@@ -1,10 +1,9 @@
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use flate2::bufread::GzDecoder;
+use flate2::bufread::{GzDecoder, MultiGzDecoder};
 use flate2::{Compression, GzBuilder};
 
 use crate::key::hex;
@@ -17,13 +16,14 @@ const MARK: &str = "idem: pruned claims";
 /// comment. <https://www.rfc-editor.org/rfc/rfc1952#page-5>
 const HEADER: [u8; 8] = [0x1f, 0x8b, 8, 0x10, 0, 0, 0, 0];
 
-/// A file of claims, to which each chunk is appended and synced.
+/// What every line begins with.
+const LINE: &[u8] = br#"{"consumer":"#;
+
+/// A file of claims, to which each chunk is appended and synced. It is opened anew each time, since somebody may move it away meanwhile.
 #[derive(Clone)]
 pub(in crate::prune) struct JsonLines {
     path: PathBuf,
     is_compressed: bool,
-    /// Open once its end was looked at.
-    file: Arc<Mutex<Option<File>>>,
 }
 
 impl JsonLines {
@@ -31,7 +31,6 @@ impl JsonLines {
         Self {
             path,
             is_compressed,
-            file: Arc::default(),
         }
     }
 
@@ -46,19 +45,14 @@ impl JsonLines {
         } else {
             lines
         };
-        let mut open = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut file = match open.take() {
-            Some(file) => file,
-            None => self.open()?,
-        };
-        // What fails half-way is looked at, and cut off, before the next chunk is written.
+        // What fails half-way is cut off when the file is opened for the next chunk. The lock ends with the file.
+        let mut file = self.open()?;
         file.write_all(&bytes)?;
-        file.sync_data()?;
-        *open = Some(file);
-        Ok(())
+        file.sync_data()
     }
 
-    /// Opens the file, and cuts off what a process that died has left half-written: its claims are still in the table.
+    /// Opens the file, and cuts off what a process that died has left half-written: its claims are still in the table. What is not ours is
+    /// left as it is.
     fn open(&self) -> io::Result<File> {
         let is_new = !self.path.exists();
         let mut file = File::options()
@@ -66,25 +60,32 @@ impl JsonLines {
             .append(true)
             .create(true)
             .open(&self.path)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::Error::new(
+                io::ErrorKind::WouldBlock,
+                "another pruner is writing to the file; give each a file of its own",
+            ),
+            TryLockError::Error(error) => error,
+        })?;
         let length = file.metadata()?.len();
-        let whole = if self.is_compressed {
+        let end = if self.is_compressed {
             end_of_members(&mut file, length)?
         } else {
             end_of_lines(&mut file, length)?
         };
-        if whole < length {
-            file.set_len(whole)?;
+        match end {
+            End::Whole => {}
+            End::At(whole) => file.set_len(whole)?,
+            End::LacksLineBreak => file.write_all(b"\n")?,
         }
-        file.sync_all()?;
         if let (true, Some(folder)) = (is_new, self.path.parent()) {
             // The file's name is durable when its folder is. Not every system can sync a folder.
-            File::open(if folder.as_os_str().is_empty() {
+            let folder = if folder.as_os_str().is_empty() {
                 ".".as_ref()
             } else {
                 folder
-            })
-            .and_then(|folder| folder.sync_all())
-            .ok();
+            };
+            File::open(folder).and_then(|folder| folder.sync_all()).ok();
         }
         Ok(file)
     }
@@ -127,36 +128,83 @@ fn compress(lines: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// The length of the file up to its last line break.
-fn end_of_lines(file: &mut File, length: u64) -> io::Result<u64> {
-    let tail = tail(file, length, |tail| tail.contains(&b'\n'))?;
-    let line = tail.iter().rposition(|byte| *byte == b'\n');
-    let rest = line.map_or(tail.len(), |line| tail.len() - line - 1);
-    Ok(length - rest as u64)
+/// How the file ends.
+enum End {
+    Whole,
+    /// After this length, something of ours was cut off.
+    At(u64),
+    /// In a whole line of ours, to which somebody's editor has given no end.
+    LacksLineBreak,
 }
 
-/// The length of the file up to its last whole member.
-fn end_of_members(file: &mut File, length: u64) -> io::Result<u64> {
-    if length == 0 {
-        return Ok(0);
-    }
-    let tail = tail(file, length, |tail| last_member(tail).is_some())?;
-    let Some(start) = last_member(&tail) else {
-        if length > 64 && !tail.starts_with(&HEADER) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the file is there and is none of this archive's; name another",
-            ));
+fn foreign() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the file is there, and its end is none of an archive of claims; it is left as it is: name another file",
+    )
+}
+
+fn end_of_lines(file: &mut File, length: u64) -> io::Result<End> {
+    let is_enough = |tail: &[u8]| tail.split(|byte| *byte == b'\n').count() > 2;
+    let tail = tail(file, length, is_enough)?;
+    let (last, piece) = match tail.iter().rposition(|byte| *byte == b'\n') {
+        Some(at) => {
+            let before = tail[..at].iter().rposition(|byte| *byte == b'\n');
+            (
+                Some(&tail[before.map_or(0, |before| before + 1)..at]),
+                &tail[at + 1..],
+            )
         }
-        // The first member was cut off within its header.
-        return Ok(0);
+        None => (None, tail.as_slice()),
+    };
+    let is_ours = |line: &[u8]| line.starts_with(LINE) || LINE.starts_with(line);
+    if last.is_some_and(|line| !line.starts_with(LINE)) || !is_ours(piece) {
+        return Err(foreign());
+    }
+    if piece.is_empty() {
+        return Ok(End::Whole);
+    }
+    if serde_json::from_slice::<serde_json::Value>(piece).is_ok() {
+        return Ok(End::LacksLineBreak);
+    }
+    Ok(End::At(length - piece.len() as u64))
+}
+
+fn end_of_members(file: &mut File, length: u64) -> io::Result<End> {
+    let tail = tail(file, length, |tail| last_member(tail).is_some())?;
+    let header = [&HEADER[..], &[0, 0], MARK.as_bytes()].concat();
+    // Of a header that was cut off, two bytes may have any value.
+    let is_ours = |rest: &[u8]| {
+        rest.len() < header.len() + 2
+            && rest
+                .iter()
+                .zip(&header)
+                .enumerate()
+                .all(|(at, (byte, ours))| byte == ours || (8..10).contains(&at))
+    };
+    let Some(start) = last_member(&tail) else {
+        return match tail.as_slice() {
+            [] => Ok(End::Whole),
+            rest if is_ours(rest) => Ok(End::At(0)),
+            _ => Err(foreign()),
+        };
     };
     let member = &tail[start..];
     let mut decoder = GzDecoder::new(member);
-    let is_whole = io::copy(&mut decoder, &mut io::sink()).is_ok();
-    let rest = decoder.into_inner().len();
-    let cut = if is_whole { rest } else { member.len() };
-    Ok(length - cut as u64)
+    if io::copy(&mut decoder, &mut io::sink()).is_err() {
+        return Ok(End::At(length - member.len() as u64));
+    }
+    let rest = decoder.into_inner();
+    if rest.is_empty() {
+        return Ok(End::Whole);
+    }
+    if is_ours(rest) {
+        return Ok(End::At(length - rest.len() as u64));
+    }
+    // Somebody has appended with a tool of theirs.
+    let mut decoder = MultiGzDecoder::new(rest);
+    io::copy(&mut decoder, &mut io::sink()).map_err(|_| foreign())?;
+    Ok(End::Whole)
 }
 
 /// Where the last member begins.
