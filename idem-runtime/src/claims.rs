@@ -167,7 +167,11 @@ async fn of_message<DB: Backend>(
             new.extend(keys.iter().copied().zip(are_new.map_err(Error::at_claim)?));
         }
     }
-    if let Some((key, day)) = places.by_day {
+    // A message that the plain table knows is a duplicate, also when its day is no longer kept.
+    let is_known = new
+        .iter()
+        .any(|(key, is_new)| !is_new && terms.key.as_ref().is_some_and(|own| own.as_str() == *key));
+    if let (Some((key, day)), false) = (places.by_day, is_known) {
         let rows = [dated_row(key, day, fingerprint)];
         let are_new = insert_by_day::<DB>(conn, call, &rows).await?;
         new.extend([key].into_iter().zip(are_new));

@@ -67,15 +67,17 @@ pub async fn doctor_with<DB: Backend>(pool: &Pool<DB>, windows: &Windows) -> Res
     let mut lease = pool.lease().await?;
     let (conn, guard) = lease.split();
     guard.close = DB::CLOSES == Closes::UntilItEnds;
-    let has_table = DB::examine(conn, &mut findings).await.map_err(failed)?;
+    let has_table = DB::examine(conn, windows, &mut findings)
+        .await
+        .map_err(failed)?;
     *guard = Guard::default();
     if has_table {
         age::<DB>(&mut lease, windows, &mut findings).await;
     }
     drop(lease);
-    if let Some(finding) = DB::find_pooler(pool).await {
-        findings.push(finding);
-    }
+    let limit = std::time::Duration::from_secs(5);
+    let pooler = sqlx_core::rt::timeout(limit, DB::find_pooler(pool)).await;
+    findings.extend(pooler.ok().flatten());
     findings.sort_by_key(|finding| finding.severity);
     Ok(Report { findings })
 }
@@ -85,6 +87,7 @@ pub trait Examine: sqlx::Database {
     /// Adds what is wrong; whether the table of claims is there, so that more can be asked of it.
     fn examine<'a>(
         conn: &'a mut Self::Connection,
+        windows: &'a Windows,
         findings: &'a mut Vec<Finding>,
     ) -> BoxFuture<'a, Result<bool, sqlx::Error>>;
 

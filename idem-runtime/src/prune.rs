@@ -106,7 +106,7 @@ impl<DB: Backend> Pruner<DB> {
     }
 
     /// How many claims one transaction takes: 5000 on PostgreSQL and 1000 elsewhere, unless set. On PostgreSQL it is kept to roughly, since
-    /// whole pages are taken. At least one.
+    /// whole pages are taken. At least one, and at most 1000 on their way into a file, since they pass through memory.
     pub fn chunk(mut self, claims: u32) -> Self {
         self.chunk = claims.max(1);
         self

@@ -1,5 +1,6 @@
-use crate::backend::Backend;
+use crate::backend::{Backend, Closes};
 use crate::error::Step;
+use crate::source::Guard;
 use crate::{Error, Source};
 
 /// Creates the table of claims, or upgrades it in place. Safe to run at every start and in many processes at once; it leaves sqlx's own
@@ -23,7 +24,15 @@ where
     S: Source<'c, Database = DB>,
 {
     let mut lease = source.lease().await?;
-    let conn = lease.connection();
+    let (conn, guard) = lease.split();
+    // Days are made in a transaction, which a pool must not get back when this is dropped in it.
+    guard.close = DB::CLOSES != Closes::Never;
+    let migrated = migrate_on::<DB>(conn).await;
+    *guard = Guard::default();
+    migrated
+}
+
+async fn migrate_on<DB: Backend>(conn: &mut DB::Connection) -> Result<(), Error> {
     let failed = Error::database(Step::Migrate);
     if DB::probe(conn).await.is_err() {
         DB::migrate(conn).await.map_err(failed)?;

@@ -100,7 +100,11 @@ pub(crate) fn pruned(pruned: &crate::Pruned) {
 /// A run of the pruner has failed, and is tried again.
 pub(crate) fn prune_failed(error: &crate::PruneError) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(%error, "pruning failed, and is tried again");
+    if error.is_transient() {
+        tracing::warn!(%error, "pruning failed, and is tried again");
+    } else {
+        tracing::error!(%error, "pruning fails, and is tried again in case that somebody mends it");
+    }
     let _ = error;
 }
 

@@ -93,7 +93,8 @@ impl Windows {
         self
     }
 
-    /// Whether every claim is kept for longer than its message may be redelivered, as far as both are known.
+    /// Whether every claim is kept for longer than its message may be redelivered, as far as both are known. A window of no length is always
+    /// too short.
     ///
     /// # Errors
     ///
@@ -105,9 +106,9 @@ impl Windows {
             .map(|(name, window)| (Some(name), window))
             .chain([default])
         {
-            let Some(redelivery) = window.redelivery.or(self.default.redelivery) else {
-                continue;
-            };
+            // Where none is known, no window at all would still be too short.
+            let redelivery = window.redelivery.or(self.default.redelivery);
+            let redelivery = redelivery.unwrap_or_default();
             let retain = window.retain.or(self.default.retain);
             for (retain, is_business) in [(retain, false), (window.business, true)] {
                 if let Some(retain) = retain.filter(|retain| !retain.exceeds(redelivery)) {
@@ -213,6 +214,9 @@ impl fmt::Display for InvalidWindow {
         match &self.consumer {
             Some(consumer) => write!(f, "the {what} of the consumer `{consumer}`")?,
             None => write!(f, "{what}")?,
+        }
+        if self.redelivery.is_zero() {
+            return f.write_str(" would not be kept at all, so that every redelivery runs again; keep them for longer than the broker may redeliver");
         }
         let redelivery = idem_duration::write(self.redelivery);
         write!(

@@ -206,3 +206,94 @@ async fn a_time_limit_for_statements_does_not_stop_the_pruner() {
         .unwrap();
     assert_eq!(limit, "15ms", "the session is as it was");
 }
+
+/// While claims move: what the plain table knows is a duplicate, however old.
+#[tokio::test]
+async fn p2_a_message_that_the_plain_table_knows_is_no_expired_one() {
+    let (_fixture, pool) = table(2).await;
+    Days::new(&pool).retain(WEEK).create().await.unwrap();
+    let nothing = async |_: &mut Conn| Ok::<_, Error>(());
+    let plain = Delivery::of("orders", "evt").once(&pool, nothing).await;
+    assert!(plain.unwrap().is_processed());
+    let old = ago(&pool, 40).await;
+    let moved = Delivery::of("orders", "evt")
+        .time(old)
+        .from_plain()
+        .once(&pool, nothing)
+        .await;
+    assert_eq!(moved.unwrap(), Outcome::Duplicate);
+    let mut batch = idem::Deliveries::of("orders").from_plain();
+    let _ = batch.push("evt").time(old);
+    let _ = batch.push("new").time(ago(&pool, 0).await);
+    let claimed = batch.claim(&pool).await.unwrap();
+    assert_eq!((claimed.fresh, claimed.duplicates), (vec![1], vec![0]));
+    claimed.claim.unwrap().commit().await.unwrap();
+    let unknown = Delivery::of("orders", "other")
+        .time(old)
+        .from_plain()
+        .once(&pool, nothing)
+        .await;
+    assert!(matches!(unknown.unwrap_err(), Error::Expired { .. }));
+}
+
+/// A detach that somebody has begun can only go on. Their table stays.
+#[tokio::test]
+async fn a_detach_that_is_pending_is_finished() {
+    let (_fixture, pool) = table(3).await;
+    Days::new(&pool)
+        .retain(WEEK)
+        .ahead(2)
+        .create()
+        .await
+        .unwrap();
+    let day = ago(&pool, 7).await;
+    let name = format!("processed_messages_{}", day.to_string().replace('-', "_"));
+    let mut user = pool.begin().await.unwrap();
+    sqlx::raw_sql("SELECT count(*) FROM processed_messages_by_day")
+        .execute(&mut *user)
+        .await
+        .unwrap();
+    let mut conn = pool.acquire().await.unwrap();
+    sqlx::raw_sql("SET lock_timeout = '100ms'")
+        .execute(&mut *conn)
+        .await
+        .unwrap();
+    let detach =
+        format!("ALTER TABLE processed_messages_by_day DETACH PARTITION {name} CONCURRENTLY");
+    let error = sqlx::raw_sql(sqlx::AssertSqlSafe(detach))
+        .execute(&mut *conn)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.as_database_error().unwrap().code().as_deref(),
+        Some("55P03")
+    );
+    conn.close().await.unwrap();
+    user.rollback().await.unwrap();
+    // It is no day any more, and not yet a table of its own.
+    assert!(
+        Days::new(&pool)
+            .list()
+            .await
+            .unwrap()
+            .iter()
+            .any(|found| found.day == day && !found.is_attached)
+    );
+    let windows = Windows::new().default_window(WEEK);
+    let pruner = Pruner::new(&pool).windows(windows).days_ahead(2);
+    // To finish it, the server waits for every older snapshot in the database, also those of other tests; the next run goes on.
+    let mut pruned = pruner.run_once().await;
+    for _ in 0..6 {
+        if pruned.as_ref().is_err_and(idem::PruneError::is_transient) {
+            pruned = pruner.run_once().await;
+        }
+    }
+    let pruned = pruned.unwrap();
+    assert_eq!((pruned.days_dropped, pruned.days_created), (0, 0));
+    let theirs = format!("SELECT relispartition FROM pg_class WHERE oid = '{name}'::regclass");
+    let theirs: bool = sqlx::query_scalar(sqlx::AssertSqlSafe(theirs))
+        .fetch_one(&pool)
+        .await
+        .unwrap();
+    assert!(!theirs, "a table of its own");
+}

@@ -71,6 +71,8 @@ async fn claim<'m, DB: Backend>(
         }
         met.extend(old);
     }
+    // What the plain table knows is a duplicate, also when its day is no longer kept.
+    dated.retain(|row| !met.contains(row.key));
     if !dated.is_empty() {
         let new = insert_by_day::<DB>(conn, call, &dated).await?;
         let old: Vec<(&str, Day)> = old(dated.iter().map(|row| (row.key, row.day)), &new).collect();

@@ -1,13 +1,15 @@
-use sqlx::mysql::MySqlRow;
-use sqlx::{MySql, MySqlConnection, QueryBuilder, Row as _};
+mod keys;
+
+use std::collections::HashMap;
+
+use sqlx::{MySql, MySqlConnection, Row as _};
+
+use keys::{KEYS_OF_A_STATEMENT, take_keys, utc};
 
 use super::rows::text;
 use crate::Due;
 use crate::backend::BoxFuture;
-use crate::prune::chunks::{Bounds, Chunks, Removed, Step, Taken, Takes, check_type};
-
-/// Each key is a SELECT of its own to the server's parser.
-const KEYS_OF_A_STATEMENT: usize = 500;
+use crate::prune::chunks::{Bounds, Chunks, Step, Taken, Takes, check_type};
 
 /// The claims of a consumer that are past their window. A version is its aggregate's, and business keys begin with a bar.
 ///
@@ -17,17 +19,6 @@ macro_rules! past_window {
     () => {
         "FROM processed_messages WHERE consumer = ? AND processed_at < FROM_UNIXTIME(?) AND UNIX_TIMESTAMP(processed_at) < ? \
          AND version IS NULL AND (LEFT(message_id, 1) = '|') = ?"
-    };
-}
-
-/// For people; the time is counted in UTC whatever the session's zone is.
-macro_rules! utc {
-    ($time:literal) => {
-        concat!(
-            "CAST(DATE_FORMAT(TIMESTAMPADD(MICROSECOND, ROUND(UNIX_TIMESTAMP(",
-            $time,
-            ") * 1000000), '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%fZ') AS CHAR)"
-        )
     };
 }
 
@@ -48,6 +39,9 @@ const OLDEST: &str = concat!(
        OR UNIX_TIMESTAMP(processed_at) = CAST(? AS DECIMAL(20, 6)) AND message_id > ?) \
      ORDER BY processed_at, message_id LIMIT ?"
 );
+
+/// One look at the pruner's index for each.
+const OLDEST_OF_EACH: &str = "SELECT consumer, CAST(FLOOR(UNIX_TIMESTAMP(MIN(processed_at))) AS SIGNED) FROM processed_messages GROUP BY consumer";
 
 const CONSUMERS: &str = "SELECT DISTINCT consumer FROM processed_messages ORDER BY consumer";
 
@@ -125,17 +119,24 @@ impl Chunks for MySql {
             check_type(&kind, "timestamp")?;
             let now: i64 = sqlx::query_scalar("SELECT CAST(UNIX_TIMESTAMP() AS SIGNED)")
                 .persistent(false)
-                .fetch_one(conn)
+                .fetch_one(&mut *conn)
                 .await?;
+            let oldest: HashMap<Vec<u8>, i64> = sqlx::query_as::<_, (Vec<u8>, i64)>(OLDEST_OF_EACH)
+                .persistent(false)
+                .fetch_all(conn)
+                .await?
+                .into_iter()
+                .collect();
             let mut steps = Vec::new();
             for consumer in consumers {
+                let oldest = oldest.get(consumer.as_bytes()).copied().unwrap_or(i64::MAX);
                 for (seconds, are_business_keys) in
                     bounds.of(consumer).into_iter().zip([false, true])
                 {
                     #[allow(clippy::cast_possible_truncation, reason = "a bound is far below")]
                     let cutoff = seconds.map(|seconds| now - seconds.ceil() as i64);
                     // There are no claims from before 1970.
-                    if let Some(cutoff) = cutoff.filter(|cutoff| *cutoff > 0) {
+                    if let Some(cutoff) = cutoff.filter(|cutoff| *cutoff > 0 && oldest < *cutoff) {
                         steps.push(Step::Claims {
                             consumer: consumer.clone(),
                             are_business_keys,
@@ -152,13 +153,13 @@ impl Chunks for MySql {
     /// A lock by name is the server's, not the database's, and stays with the session.
     fn lock(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<bool, sqlx::Error>> {
         Box::pin(async move {
-            let locked: Option<i64> = sqlx::query_scalar(
+            // Not prepared: closing a statement costs some 40 ms, since the next command waits for a delayed acknowledgement.
+            let row = sqlx::raw_sql(
                 "SELECT CAST(GET_LOCK(CONCAT('idem.prune.', MD5(DATABASE())), 0) AS SIGNED)",
             )
-            .persistent(false)
             .fetch_one(conn)
             .await?;
-            Ok(locked == Some(1))
+            Ok(row.try_get::<Option<i64>, _>(0)? == Some(1))
         })
     }
 
@@ -222,48 +223,6 @@ impl Chunks for MySql {
     }
 }
 
-/// Locks those of the claims that are still past the window and that nobody else has locked, and removes them.
-async fn take_keys(
-    conn: &mut MySqlConnection,
-    (consumer, cutoff): (&str, &str),
-    keys: &[Vec<u8>],
-    archive: Takes,
-    taken: &mut Taken,
-) -> Result<(), sqlx::Error> {
-    const LOCK: &str = concat!(
-        "SELECT claim.message_id, ",
-        utc!("claim.processed_at"),
-        ", claim.fingerprint, claim.result FROM "
-    );
-    const COPY: &str = "INSERT INTO processed_messages_archive (consumer, message_id, processed_at, fingerprint, result) \
-        SELECT claim.consumer, claim.message_id, claim.processed_at, claim.fingerprint, claim.result FROM ";
-    let mut lock = by_keys(LOCK, consumer, keys);
-    lock.push(" WHERE claim.version IS NULL AND UNIX_TIMESTAMP(claim.processed_at) < ")
-        .push_bind(cutoff)
-        .push(" FOR UPDATE SKIP LOCKED");
-    let rows = lock.build().persistent(false).fetch_all(&mut *conn).await?;
-    let keys: Vec<Vec<u8>> = rows
-        .iter()
-        .map(|row| row.try_get(0))
-        .collect::<Result<_, _>>()?;
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let copy = (archive == Takes::Copies).then_some(COPY);
-    for statement in copy.into_iter().chain(["DELETE claim FROM "]) {
-        let mut statement = by_keys(statement, consumer, &keys);
-        let statement = statement.build().persistent(false);
-        statement.execute(&mut *conn).await?;
-    }
-    taken.claims += keys.len() as u64;
-    if archive == Takes::Rows {
-        for row in &rows {
-            taken.rows.push(removed(consumer, row)?);
-        }
-    }
-    Ok(())
-}
-
 type Query<'q> = sqlx::query::Query<'q, MySql, sqlx::mysql::MySqlArguments>;
 
 fn bind(
@@ -273,40 +232,8 @@ fn bind(
     are_business_keys: bool,
 ) -> Query<'static> {
     sqlx::query(sql)
-        .persistent(false)
         .bind(consumer.as_bytes().to_vec())
         .bind(cutoff.to_owned())
         .bind(cutoff.to_owned())
         .bind(are_business_keys)
-}
-
-/// One by one in the primary key, as claims are looked up elsewhere: any other search walks through a small table, and locks every claim that
-/// it passes or waits there.
-fn by_keys(statement: &'static str, consumer: &str, keys: &[Vec<u8>]) -> QueryBuilder<MySql> {
-    let mut query = QueryBuilder::new(statement);
-    query.push("(");
-    let mut list = query.separated(" UNION ALL ");
-    for key in keys {
-        list.push("SELECT ")
-            .push_bind_unseparated(key.clone())
-            .push_unseparated(" AS message_id");
-    }
-    query
-        .push(") AS past STRAIGHT_JOIN processed_messages AS claim FORCE INDEX (PRIMARY) ON claim.consumer = ")
-        .push_bind(consumer.as_bytes().to_vec())
-        .push(" AND claim.message_id = past.message_id");
-    query
-}
-
-/// Other programs may have stored what is no text.
-fn removed(consumer: &str, row: &MySqlRow) -> Result<Removed, sqlx::Error> {
-    let lossy = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok(Removed {
-        consumer: consumer.to_owned(),
-        message_id: lossy(row.try_get(0)?),
-        day: None,
-        processed_at: row.try_get(1)?,
-        fingerprint: row.try_get(2)?,
-        result: row.try_get::<Option<_>, _>(3)?.map(lossy),
-    })
 }

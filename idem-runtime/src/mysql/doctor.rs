@@ -2,7 +2,7 @@ use sqlx::{MySql, MySqlConnection, Row as _};
 
 use crate::backend::{BoxFuture, Dialect as _};
 use crate::doctor::Examine;
-use crate::{Finding, MAX_CONSUMER_BYTES, MAX_KEY_BYTES};
+use crate::{Finding, MAX_CONSUMER_BYTES, MAX_KEY_BYTES, Windows};
 
 const MIGRATE: &str = "run `idem::migrate(&pool).await?` or `idem migrate`";
 
@@ -16,6 +16,7 @@ const COLUMNS: &str = "SELECT CAST(column_name AS CHAR), CAST(data_type AS CHAR)
 impl Examine for MySql {
     fn examine<'a>(
         conn: &'a mut MySqlConnection,
+        _: &'a Windows,
         findings: &'a mut Vec<Finding>,
     ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
         Box::pin(async move {

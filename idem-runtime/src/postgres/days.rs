@@ -46,9 +46,9 @@ const MARK: &str = "idem: past its window, to be dropped";
 
 /// The tables of days, also those that are detached and marked with $1, from the oldest on, and how long ago each was over, in seconds.
 const LIST: &str = "SELECT partition.relname::text, to_date(right(partition.relname, 10), 'YYYY_MM_DD') - date '1970-01-01', \
-       partition.reltuples::bigint, pg_total_relation_size(partition.oid), inhrelid IS NOT NULL, coalesce(inhdetachpending, false), \
+       partition.reltuples::bigint, pg_total_relation_size(partition.oid), inhrelid IS NOT NULL AND NOT inhdetachpending, coalesce(inhdetachpending, false), \
        extract(epoch FROM (now() AT TIME ZONE 'UTC') - (to_date(right(partition.relname, 10), 'YYYY_MM_DD') + 1)::timestamp)::float8, \
-       quote_ident(nspname) || '.' || partition.relname \
+       quote_ident(nspname) || '.' || partition.relname, coalesce(obj_description(partition.oid, 'pg_class') = $1, false) \
      FROM pg_class AS parent JOIN pg_namespace ON pg_namespace.oid = parent.relnamespace JOIN pg_class AS partition ON partition.relnamespace = parent.relnamespace AND partition.relkind = 'r' \
      LEFT JOIN pg_inherits ON inhrelid = partition.oid AND inhparent = parent.oid \
      WHERE parent.oid = to_regclass('processed_messages_by_day') AND partition.relname ~ $2 \
@@ -161,9 +161,10 @@ pub(crate) struct Table {
     pub(crate) public: Partition,
     is_detaching: bool,
     /// How long ago it was over, in seconds; negative, if it is not.
-    age: f64,
+    pub(super) age: f64,
     /// Its name with its schema, as SQL.
     name: String,
+    is_marked: bool,
 }
 
 pub(crate) async fn list(conn: &mut PgConnection) -> Result<Vec<Table>, sqlx::Error> {
@@ -185,6 +186,7 @@ pub(crate) async fn list(conn: &mut PgConnection) -> Result<Vec<Table>, sqlx::Er
                 is_detaching: row.try_get(5)?,
                 age: row.try_get(6)?,
                 name: row.try_get(7)?,
+                is_marked: row.try_get(8)?,
             })
         })
         .collect()

@@ -1,10 +1,10 @@
+mod by_day;
+
 use sqlx::{Connection as _, PgConnection, Pool, Postgres, Row as _};
 
-use super::days;
 use crate::backend::{BoxFuture, Dialect as _};
 use crate::doctor::Examine;
-use crate::handlers;
-use crate::{Day, Finding};
+use crate::{Day, Finding, Windows};
 
 const MIGRATE: &str = "run `idem::migrate(&pool).await?` or `idem migrate`";
 
@@ -15,7 +15,7 @@ const TABLE: &str = "SELECT \
        (SELECT array_agg(attname::text || ' ' || typname || coalesce(' ' || collname, '')) FROM pg_attribute \
           JOIN pg_type ON pg_type.oid = atttypid LEFT JOIN pg_collation ON pg_collation.oid = attcollation \
           WHERE attrelid = $1::regclass AND attname IN ('consumer', 'message_id') \
-            AND (typname <> 'text' OR NOT coalesce(collisdeterministic, true))), \
+            AND (NOT (typname = 'text' OR typname = 'varchar' AND atttypmod < 0) OR NOT coalesce(collisdeterministic, true))), \
        EXISTS (SELECT FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0] \
           WHERE indrelid = $1::regclass AND attname = 'processed_at' AND indisvalid), \
        relpersistence::text, relrowsecurity, \
@@ -27,9 +27,6 @@ const TABLE: &str = "SELECT \
           WHERE attrelid = $1::regclass AND attname = 'processed_at') \
      FROM pg_class WHERE oid = $1::regclass";
 
-const OTHER_PARTITIONS: &str = "SELECT string_agg(relname, ', ') FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid \
-    WHERE inhparent = 'processed_messages_by_day'::regclass AND (relname !~ $1 OR pg_get_expr(relpartbound, pg_class.oid) = 'DEFAULT')";
-
 const SESSION: &str = "SELECT current_setting('synchronous_commit'), current_setting('fsync'), \
     current_setting('default_transaction_isolation'), pg_is_in_recovery(), current_setting('transaction_read_only'), \
     (now() AT TIME ZONE 'UTC')::date - date '1970-01-01'";
@@ -37,6 +34,7 @@ const SESSION: &str = "SELECT current_setting('synchronous_commit'), current_set
 impl Examine for Postgres {
     fn examine<'a>(
         conn: &'a mut PgConnection,
+        windows: &'a Windows,
         findings: &'a mut Vec<Finding>,
     ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
         Box::pin(async move {
@@ -66,7 +64,7 @@ impl Examine for Postgres {
                     MIGRATE,
                 ));
             }
-            by_day(conn, today, findings).await?;
+            by_day::examine(conn, today, windows, findings).await?;
             Ok(has_table)
         })
     }
@@ -79,11 +77,13 @@ impl Examine for Postgres {
             let mut other = PgConnection::connect_with(&options).await.ok()?;
             let first = pid(&mut one).await?;
             sqlx::raw_sql("BEGIN").execute(&mut other).await.ok()?;
-            let (meanwhile, then) = (pid(&mut other).await?, pid(&mut one).await?);
+            let meanwhile = pid(&mut other).await?;
+            // Where there is one session for all, the next question would wait for it.
+            let is_pooled = first == meanwhile || pid(&mut one).await? != first;
             sqlx::raw_sql("ROLLBACK").execute(&mut other).await.ok()?;
             one.close().await.ok();
             other.close().await.ok();
-            (first == meanwhile || first != then).then(|| {
+            is_pooled.then(|| {
                 Finding::warning(
                     "pooler",
                     "a pooler in transaction mode is between this program and the server: prepared statements are another session's, and a version that does not know them (pgbouncer before 1.21, or without `max_prepared_statements`) fails or mixes them up",
@@ -230,87 +230,6 @@ async fn table(
                 remedy,
             )
         });
-    }
-    Ok(())
-}
-
-async fn by_day(
-    conn: &mut PgConnection,
-    today: Day,
-    findings: &mut Vec<Finding>,
-) -> Result<(), sqlx::Error> {
-    let needs_it: Vec<&str> = handlers()
-        .filter(|handler| handler.time.is_some())
-        .map(|handler| handler.consumer)
-        .collect();
-    let create = "let an `idem::Pruner` run, which creates days ahead, or call `idem::Days::new(&pool).create()`, or `idem partitions create`";
-    if !exists(conn, "processed_messages_by_day").await? {
-        if let Some(consumer) = needs_it.first() {
-            findings.push(Finding::error(
-                "days",
-                format!("there is no table `processed_messages_by_day`, and the consumer `{consumer}` has a `time`"),
-                create,
-            ));
-        }
-        return Ok(());
-    }
-    table(
-        conn,
-        "processed_messages_by_day",
-        &["consumer", "message_id", "day"],
-        findings,
-    )
-    .await?;
-    let others: Option<String> = sqlx::query_scalar(OTHER_PARTITIONS)
-        .persistent(false)
-        .bind(days::NAMES)
-        .fetch_one(&mut *conn)
-        .await?;
-    if let Some(others) = others {
-        findings.push(Finding::error(
-            "days",
-            format!("`processed_messages_by_day` has partitions that are no days of its own: {others}; a default one takes messages that should be refused, and keeps days from being dropped"),
-            "detach them, and let `idem::Days` make the days",
-        ));
-    }
-    let days = days::list(conn).await?;
-    let mut attached: Vec<i32> = days
-        .iter()
-        .filter(|day| day.public.is_attached)
-        .map(|day| day.public.day.number())
-        .collect();
-    attached.sort_unstable();
-    let shown =
-        |number: i32| Day::of_number(number).map_or_else(String::new, |day| day.to_string());
-    match (attached.first(), attached.last()) {
-        (Some(first), Some(last)) => {
-            let missing: Vec<String> = (*first..=*last).filter(|day| attached.binary_search(day).is_err()).map(shown).collect();
-            if !missing.is_empty() {
-                findings.push(Finding::warning(
-                    "days",
-                    format!("days are missing among those of `processed_messages_by_day`: {}; their messages are refused as expired", missing.join(", ")),
-                    "if they were taken out by mistake, attach them again",
-                ));
-            }
-            let what = format!("`processed_messages_by_day` has the days from {} to {}, and today is {today}: messages of other days fail", shown(*first), shown(*last));
-            if *first > today.number() || *last < today.number() {
-                findings.push(Finding::error("days", what, create));
-            } else if *last < today.number() + 2 {
-                findings.push(Finding::warning("days", what, create));
-            }
-        }
-        _ => findings.push(Finding::error(
-            "days",
-            "the table `processed_messages_by_day` has no days, so that nothing can be claimed in it",
-            create,
-        )),
-    }
-    if let Some(day) = days.iter().find(|day| !day.public.is_attached) {
-        findings.push(Finding::note(
-            "days",
-            format!("the day {} is detached and not yet dropped", day.public.day),
-            "the next run of the pruner goes on with it",
-        ));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::archive::Place;
-use super::chunks::{Bounds, DaysToKeep, Step, Taken};
+use super::chunks::{Bounds, DaysToKeep, Step, Taken, Takes};
 use super::{Due, PruneError, Pruned, Pruner};
 use crate::backend::{self, Backend, Closes};
 use crate::error::{Error, Step as At};
@@ -29,7 +29,8 @@ impl<DB: Backend> Pruner<DB> {
     /// Runs again and again, with a rest between, for as long as the future is polled: spawn it once at start-up. When the database
     /// or the archive is out of reach it tries again, after a second at first, and with longer rests each time.
     ///
-    /// Returns only when it makes no sense to go on: a window is too short, or the database refuses in a way that does not pass.
+    /// Returns only when it makes no sense to go on: a window is too short, or the pool is closed. Everything else is logged, with the feature
+    /// `tracing`, and tried again: somebody may mend it while the program runs.
     pub async fn run(&self) -> PruneError {
         const FIRST: Duration = Duration::from_secs(1);
         let mut rest = FIRST;
@@ -40,13 +41,17 @@ impl<DB: Backend> Pruner<DB> {
                     rest = FIRST;
                     self.every
                 }
-                Err(error) if error.is_transient() => {
+                Err(error @ PruneError::Window(_)) => return error,
+                // Somebody may mend it while the program runs, whatever it is.
+                Err(error) => {
                     crate::trace::prune_failed(&error);
+                    if self.pool.is_closed() {
+                        return error;
+                    }
                     let now = rest.min(self.every);
                     rest = rest.saturating_mul(2);
                     now
                 }
-                Err(error) => return error,
             };
             sqlx_core::rt::sleep(next).await;
         }
@@ -91,7 +96,7 @@ impl<DB: Backend> Pruner<DB> {
         let consumers = DB::consumers(conn).await.map_err(failed)?;
         pruned.without_window = self.windows.without_window(&consumers);
         let mut steps = if bounds.shortest().is_some() {
-            DB::plan(conn, &bounds, &consumers, self.chunk)
+            DB::plan(conn, &bounds, &consumers, self.claims_of_a_chunk())
                 .await
                 .map_err(failed)?
         } else {
@@ -174,7 +179,14 @@ impl<DB: Backend> Pruner<DB> {
         if !DB::lock(conn).await.map_err(failed)? {
             return Ok(None);
         }
-        let taken = DB::take(conn, bounds, step, self.chunk, self.archive.takes()).await;
+        let taken = DB::take(
+            conn,
+            bounds,
+            step,
+            self.claims_of_a_chunk(),
+            self.archive.takes(),
+        )
+        .await;
         let taken = taken.map_err(failed)?;
         self.archive.write(&taken.rows)?;
         Ok(Some(taken))
@@ -203,6 +215,14 @@ impl<DB: Backend> Pruner<DB> {
         DB::drop_days(conn, &self.days(), &self.archive, pruned).await?;
         *guard = Guard::default();
         Ok(())
+    }
+
+    /// What goes into a file passes through memory, with its stored values.
+    fn claims_of_a_chunk(&self) -> u32 {
+        match self.archive.takes() {
+            Takes::Rows => self.chunk.min(1000),
+            Takes::Nothing | Takes::Copies => self.chunk,
+        }
     }
 
     fn days(&self) -> DaysToKeep<'_> {

@@ -42,7 +42,14 @@ const COPY: &str = concat!(
 const TAKE: &str = concat!(
     "DELETE FROM processed_messages WHERE consumer = ?1 AND message_id IN (",
     oldest!("message_id"),
-    ") RETURNING message_id, processed_at, fingerprint, result"
+    ") RETURNING processed_at"
+);
+
+/// With what a file keeps of them.
+const TAKE_ROWS: &str = concat!(
+    "DELETE FROM processed_messages WHERE consumer = ?1 AND message_id IN (",
+    oldest!("message_id"),
+    ") RETURNING processed_at, message_id, fingerprint, result"
 );
 
 impl Chunks for Sqlite {
@@ -117,8 +124,14 @@ impl Chunks for Sqlite {
                             .bind(format!("-{seconds:.3} seconds"))
                             .fetch_one(&mut *conn)
                             .await?;
-                    // None is before the calendar begins, as all claims are after.
-                    if let Some(cutoff) = cutoff {
+                    // One look at the index. None is before the calendar begins, as all claims are after.
+                    let oldest: Option<String> = sqlx::query_scalar(
+                        "SELECT CAST(min(processed_at) AS text) FROM processed_messages WHERE consumer = ?",
+                    )
+                    .bind(consumer)
+                    .fetch_one(&mut *conn)
+                    .await?;
+                    if let Some(cutoff) = cutoff.filter(|cutoff| oldest.as_ref() < Some(cutoff)) {
                         steps.push(Step::Claims {
                             consumer: consumer.clone(),
                             are_business_keys,
@@ -168,7 +181,12 @@ impl Chunks for Sqlite {
             if archive == Takes::Copies {
                 bind(COPY).execute(&mut *conn).await?;
             }
-            let rows = bind(TAKE).fetch_all(&mut *conn).await?;
+            let take = if archive == Takes::Rows {
+                TAKE_ROWS
+            } else {
+                TAKE
+            };
+            let rows = bind(take).fetch_all(&mut *conn).await?;
             let mut taken = Taken {
                 claims: rows.len() as u64,
                 is_done: rows.len() < usize::try_from(chunk).unwrap_or(usize::MAX),
@@ -179,11 +197,11 @@ impl Chunks for Sqlite {
             }
             let mut last = after.take().map(|(time, _)| time);
             for row in rows {
-                let processed_at: String = row.try_get(1)?;
+                let processed_at: String = row.try_get(0)?;
                 if archive == Takes::Rows {
                     taken.rows.push(Removed {
                         consumer: consumer.clone(),
-                        message_id: row.try_get(0)?,
+                        message_id: row.try_get(1)?,
                         day: None,
                         processed_at: utc(&processed_at),
                         fingerprint: row.try_get(2)?,

@@ -1,14 +1,15 @@
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 
-use crate::Finding;
 use crate::backend::{BoxFuture, Dialect as _};
 use crate::doctor::Examine;
+use crate::{Finding, Windows};
 
 const MIGRATE: &str = "run `idem::migrate(&pool).await?` or `idem migrate`";
 
 impl Examine for Sqlite {
     fn examine<'a>(
         conn: &'a mut SqliteConnection,
+        _: &'a Windows,
         findings: &'a mut Vec<Finding>,
     ) -> BoxFuture<'a, Result<bool, sqlx::Error>> {
         Box::pin(async move {

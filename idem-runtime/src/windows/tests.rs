@@ -50,6 +50,18 @@ fn a_window_exceeds_its_redelivery_window() {
 }
 
 #[test]
+fn no_window_at_all_is_too_short() {
+    for windows in [
+        Windows::new().default_window(Duration::ZERO),
+        Windows::new().window("billing", Duration::ZERO),
+        Windows::new().business_window("billing", Duration::ZERO),
+    ] {
+        let fault = windows.check().map_err(|fault| fault.to_string());
+        assert!(fault.is_err_and(|fault| fault.contains("not be kept at all")));
+    }
+}
+
+#[test]
 fn the_fault_is_told_in_full() {
     let windows = Windows::new()
         .window("billing", 2 * DAY)

@@ -50,76 +50,86 @@ async fn is_over(
         .all(|consumer| is_past(windows.retain_of(consumer))))
 }
 
-/// Detaches and drops days from the oldest on, up to the first that is kept: one process at a time. The lock is the session's, since a
-/// partition is detached outside of a transaction; the connection is closed when this is dropped or fails.
+/// Detaches and drops days from the oldest on, up to the first that is kept. A day is detached outside of a transaction, so that the session says
+/// how long it waits; the connection is closed when this is dropped or fails.
 pub(crate) async fn drop_past(
     conn: &mut PgConnection,
     keep: Keep<'_>,
     archive: &Archive,
     pruned: &mut Pruned,
 ) -> Result<(), PruneError> {
-    const LOCK: &str = "SELECT pg_try_advisory_lock((7236838::bigint << 32) | 'processed_messages_by_day'::regclass::oid::bigint), current_setting('lock_timeout')";
-    const UNLOCK: &str = "SELECT pg_advisory_unlock((7236838::bigint << 32) | 'processed_messages_by_day'::regclass::oid::bigint), set_config('lock_timeout', $1, false)";
     if !exists(conn).await.map_err(failed)? {
         return Ok(());
     }
-    let (is_alone, own_timeout): (bool, String) = sqlx::query_as(LOCK)
-        .persistent(false)
-        .fetch_one(&mut *conn)
-        .await
-        .map_err(failed)?;
-    if !is_alone {
-        pruned.is_busy = true;
-        return Ok(());
-    }
-    let dropped = drop_alone(conn, keep, archive, pruned).await;
-    let unlock = sqlx::query(UNLOCK).persistent(false).bind(own_timeout);
-    let unlocked = unlock.execute(conn).await;
-    // Where the first has failed in a transaction, the second says only that.
-    dropped?;
-    unlocked.map(drop).map_err(failed)
-}
-
-async fn drop_alone(
-    conn: &mut PgConnection,
-    keep: Keep<'_>,
-    archive: &Archive,
-    pruned: &mut Pruned,
-) -> Result<(), PruneError> {
-    run(conn, "SET lock_timeout = '10s'".to_owned())
-        .await
-        .map_err(failed)?;
+    let own_timeout: String = sqlx::query_scalar(
+        "SELECT current_setting('lock_timeout') FROM set_config('lock_timeout', '10s', false)",
+    )
+    .persistent(false)
+    .fetch_one(&mut *conn)
+    .await
+    .map_err(failed)?;
     let tables = list(conn).await.map_err(failed)?;
     // It stays, whatever its age, and says which days there were: none of them is made again.
-    let last = tables
-        .iter()
-        .rposition(|table| table.public.is_attached && !table.is_detaching);
+    let last = tables.iter().rposition(|table| table.public.is_attached);
     for (place, table) in tables.iter().enumerate() {
-        let is_over = is_over(conn, table, keep, pruned).await.map_err(failed)?;
-        if !is_over || Some(place) == last {
+        if table.is_detaching {
+            // Of whomever it was, it can only go on.
+            let finalize = detach(table, "FINALIZE");
+            if !is_done(run(conn, finalize).await, pruned)? {
+                break;
+            }
+        }
+        if Some(place) == last || !is_over(conn, table, keep, pruned).await.map_err(failed)? {
+            if table.public.is_attached {
+                break;
+            }
+            continue;
+        }
+        if table.public.is_attached {
+            let mark = format!("COMMENT ON TABLE {} IS '{MARK}'", table.name);
+            run(conn, mark).await.map_err(failed)?;
+            // Waits for the transactions that may still use it, and lets nobody wait for that.
+            // <https://www.postgresql.org/docs/current/sql-altertable.html>
+            if !is_done(run(conn, detach(table, "CONCURRENTLY")).await, pruned)? {
+                break;
+            }
+        } else if !table.is_marked {
+            continue;
+        }
+        archive_table(conn, &table.name, archive, pruned).await?;
+        let dropped = run(conn, format!("DROP TABLE {}", table.name)).await;
+        if !is_done(dropped, pruned)? {
             break;
         }
-        let name = &table.name;
-        // Waits for the transactions that may still use it, and lets nobody wait for that.
-        // <https://www.postgresql.org/docs/current/sql-altertable.html>
-        let detach =
-            |how| format!("ALTER TABLE processed_messages_by_day DETACH PARTITION {name} {how}");
-        if table.public.is_attached {
-            let mark = format!("COMMENT ON TABLE {name} IS '{MARK}'");
-            run(conn, mark).await.map_err(failed)?;
-        }
-        if table.is_detaching {
-            run(conn, detach("FINALIZE")).await.map_err(failed)?;
-        } else if table.public.is_attached {
-            run(conn, detach("CONCURRENTLY")).await.map_err(failed)?;
-        }
-        archive_table(conn, name, archive, pruned).await?;
-        run(conn, format!("DROP TABLE {name}"))
-            .await
-            .map_err(failed)?;
         pruned.days_dropped += 1;
     }
-    Ok(())
+    sqlx::query("SELECT set_config('lock_timeout', $1, false)")
+        .persistent(false)
+        .bind(own_timeout)
+        .execute(conn)
+        .await
+        .map(drop)
+        .map_err(failed)
+}
+
+fn detach(table: &Table, how: &str) -> String {
+    let name = &table.name;
+    format!("ALTER TABLE processed_messages_by_day DETACH PARTITION {name} {how}")
+}
+
+/// Whether it was done by us, and not by another process meanwhile: one detaches a day, and one drops it.
+fn is_done(result: Result<u64, sqlx::Error>, pruned: &mut Pruned) -> Result<bool, PruneError> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(sqlx::Error::Database(error))
+            // undefined_table; object_not_in_prerequisite_state
+            if matches!(error.code().as_deref(), Some("42P01" | "55000")) =>
+        {
+            pruned.is_busy = true;
+            Ok(false)
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Copies a table that nobody uses any more, and empties it on the way, so that what is archived once is not archived again.
