@@ -11,5 +11,9 @@ pub use idem_runtime::*;
 #[doc = include_str!("arguments.md")]
 pub mod arguments {}
 
+#[cfg(all(feature = "postgres", feature = "sqlite", feature = "archive"))]
+#[doc = include_str!("windows.md")]
+pub mod retention {}
+
 #[doc(hidden)]
 pub use idem_runtime::private as __private;

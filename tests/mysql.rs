@@ -12,7 +12,13 @@ mod costs;
 #[path = "contract/server.rs"]
 mod server;
 
+#[path = "contract/plain.rs"]
+mod plain;
+#[path = "contract/upgrade.rs"]
+mod upgrade;
+
 mod db {
+    pub(crate) use crate::plain::*;
     pub(crate) use sqlx::{MySql as Db, MySqlConnection as Conn};
 
     /// How its protocol is framed, if it has one.
@@ -39,7 +45,7 @@ mod db {
   processed_at timestamp(6)    NOT NULL DEFAULT CURRENT_TIMESTAMP(6),
   PRIMARY KEY (consumer, message_id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC;";
-    pub(crate) const ADD_COLUMNS: &str = idem::sql::MYSQL_ADD_COLUMNS;
+    pub(crate) const ADD_COLUMNS: &str = idem::sql::MYSQL_UPGRADE;
     /// How long the session waits for locks; where it waits as long as [`SET`], it was told to by [`SET_OWN_WAIT`].
     pub(crate) const OWN_WAIT: &str = "SELECT CAST(@@SESSION.innodb_lock_wait_timeout AS SIGNED)";
     pub(crate) const SET_OWN_WAIT: &str = "SET SESSION innodb_lock_wait_timeout = 7";
@@ -48,8 +54,12 @@ mod db {
     pub(crate) const LOG: &str = "CREATE TABLE log (id bigint PRIMARY KEY AUTO_INCREMENT, version bigint NOT NULL) ENGINE = InnoDB";
     pub(crate) const CLAIMS_OF: &str =
         "SELECT count(*) FROM processed_messages WHERE message_id = ?";
-    pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
 
+    /// The statements that claim a message, and one with a business key.
+    pub(crate) const STATEMENTS: usize = 1;
+    pub(crate) const STATEMENTS_BOTH: usize = 1;
+    /// What only the claim of a message with one key has in its text.
+    pub(crate) const CLAIM: &str = "INSERT INTO processed_messages (consumer, message_id) ";
     /// The round trips more that tell which of several claims were there, where the claims' own statement does not.
     pub(crate) const MET: usize = 1;
     /// Those that bound a wait.

@@ -8,7 +8,13 @@
 
 mod contract;
 
+#[path = "contract/plain.rs"]
+mod plain;
+#[path = "contract/upgrade.rs"]
+mod upgrade;
+
 mod db {
+    pub(crate) use crate::plain::*;
     pub(crate) use sqlx::{Sqlite as Db, SqliteConnection as Conn};
 
     /// How its protocol is framed, if it has one.
@@ -34,7 +40,7 @@ mod db {
   processed_at text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
   PRIMARY KEY (consumer, message_id)
 ) WITHOUT ROWID;";
-    pub(crate) const ADD_COLUMNS: &str = idem::sql::SQLITE_ADD_COLUMNS;
+    pub(crate) const ADD_COLUMNS: &str = idem::sql::SQLITE_UPGRADE;
     /// How long the session waits for locks; where it waits as long as [`SET`], it was told to by [`SET_OWN_WAIT`].
     pub(crate) const OWN_WAIT: &str = "PRAGMA busy_timeout";
     pub(crate) const SET_OWN_WAIT: &str = "PRAGMA busy_timeout = 7000";
@@ -44,7 +50,6 @@ mod db {
         "CREATE TABLE log (id integer PRIMARY KEY AUTOINCREMENT, version integer NOT NULL)";
     pub(crate) const CLAIMS_OF: &str =
         "SELECT count(*) FROM processed_messages WHERE message_id = ?";
-    pub(crate) const CLAIMS: &str = "SELECT count(*) FROM processed_messages";
 
     /// There is one.
     pub(crate) fn level(_: &mut Conn) -> std::future::Ready<Result<String, sqlx::Error>> {

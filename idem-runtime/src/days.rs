@@ -17,7 +17,7 @@ use crate::{Archive, Day, PruneError, Pruned, Retain, Windows};
 /// idem::Days::new(&pool).create().await?;
 /// // From then on the pruner makes days ahead and drops old ones.
 /// let pruner = idem::Pruner::new(&pool);
-/// tokio::spawn(async move { pruner.run().await });
+/// tokio::spawn(async move { eprintln!("no longer pruning: {}", pruner.run().await) });
 /// # Ok(())
 /// # }
 /// ```
@@ -52,6 +52,12 @@ use crate::{Archive, Day, PruneError, Pruned, Retain, Windows};
 ///    the plain table, by its windows.
 ///
 /// Back again is the same road: `from_plain` first, and then without `time`.
+///
+/// # Limits
+///
+/// A day is detached concurrently, which waits for transactions that were open before, for ten seconds at most; where that is not enough, the next run
+/// goes on, and PostgreSQL then waits for every older snapshot in the database, be it a report or a backup. Consumers wait for none of it. Let the
+/// pruner connect to the server directly: a pooler in transaction mode would hand its session's settings to others.
 ///
 /// It takes PostgreSQL 14 or newer. Other handlers, business keys and versions stay in the plain table.
 #[derive(Debug, Clone)]

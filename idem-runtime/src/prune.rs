@@ -30,7 +30,7 @@ pub(crate) const DAYS_AHEAD: u16 = 7;
 /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
 /// // The handlers say how long: `#[idempotent(…, retain = "7d", redelivery = "4d")]`.
 /// let pruner = idem::Pruner::new(&pool);
-/// tokio::spawn(async move { pruner.run().await });
+/// tokio::spawn(async move { eprintln!("no longer pruning: {}", pruner.run().await) });
 /// # Ok(())
 /// # }
 /// ```

@@ -1,6 +1,6 @@
 //! P1, P2, P10: messages that are claimed in one statement and processed in one transaction, by `each` and by `Deliveries`.
 
-use idem::{BatchOutcome, Deliveries};
+use idem::BatchOutcome;
 
 use super::*;
 
@@ -46,9 +46,9 @@ impl Together {
         let Together::ByHand = self else {
             return each(source, messages, body).await;
         };
-        let mut batch = Deliveries::of("billing");
+        let mut batch = db::batch("billing");
         for message in &messages {
-            batch.push(message);
+            db::push(&mut batch, message);
         }
         let claimed = batch.claim(source).await?;
         let mut value = None;

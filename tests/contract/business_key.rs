@@ -28,7 +28,7 @@ async fn deliver<'c>(
     if way == Way::Attribute {
         return charge(source, id, action, body).await;
     }
-    let delivery = Delivery::with_business_key("billing", id, action);
+    let delivery = db::with_business_key("billing", id, action);
     way.deliver(source, delivery, action, body).await
 }
 
@@ -103,7 +103,7 @@ async fn p1_the_kept_id_is_committed_with_its_source() {
 async fn p8_another_consumer_has_its_own_actions() {
     let test = Test::new(1).await;
     for consumer in ["billing", "shipping"] {
-        let delivery = Delivery::with_business_key(consumer, "id1", "A");
+        let delivery = db::with_business_key(consumer, "id1", "A");
         let outcome = Way::Once.deliver(&test.pool, delivery, "A", Body::Succeeds);
         assert_eq!(outcome.await.unwrap(), Outcome::Processed(7), "{consumer}");
     }
@@ -144,7 +144,7 @@ async fn p7_an_id_is_never_an_action() {
 async fn p7_composite_keys() {
     let test = Test::new(1).await;
     let deliver = async |id: (&str, u32), action: (&str, &str)| {
-        let delivery = Delivery::with_business_key("billing", Some(id), action);
+        let delivery = db::with_business_key("billing", Some(id), action);
         let outcome = Way::Once.deliver(&test.pool, delivery, "effect", Body::Succeeds);
         outcome.await.unwrap()
     };

@@ -55,10 +55,7 @@ async fn p1_an_error_of_the_body_undoes_everything_and_the_redelivery_is_fresh()
         let outcome = deliver(form, &test.pool, &message, Body::ReturnsEarly).await;
         assert_eq!(outcome.unwrap(), Outcome::Processed(7), "{form:?}");
         assert_eq!(test.effects_of(&message).await, 1, "{form:?}");
-        sqlx::query("DELETE FROM processed_messages")
-            .execute(&test.pool)
-            .await
-            .unwrap();
+        sqlx::raw_sql(db::FORGET).execute(&test.pool).await.unwrap();
     }
 }
 

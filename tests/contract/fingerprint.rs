@@ -1,6 +1,5 @@
 //! P4: the same key with other content is no redelivery.
 
-use idem::Deliveries;
 use serde::Serialize;
 
 use super::by_hand::{WAYS, Way};
@@ -48,7 +47,7 @@ async fn deliver<'c>(
         return pay(source, message, content, body).await;
     }
     let parts = (content.amount, content.currency, &content.tags);
-    let delivery = Delivery::of("billing", message).fingerprint(parts);
+    let delivery = db::of("billing", message).fingerprint(parts);
     way.deliver(source, delivery, message, body).await
 }
 
@@ -100,7 +99,7 @@ async fn p4_equal_content_is_a_duplicate_and_other_content_a_mismatch() {
 async fn p8_another_consumer_may_have_other_content() {
     let test = Test::new(1).await;
     for (consumer, amount) in [("billing", 1), ("shipping", 2)] {
-        let delivery = Delivery::of(consumer, "evt-1").fingerprint(content(amount));
+        let delivery = db::of(consumer, "evt-1").fingerprint(content(amount));
         let outcome = Way::Claim.deliver(&test.pool, delivery, "evt-1", Body::Succeeds);
         assert_eq!(outcome.await.unwrap(), Outcome::Processed(7));
     }
@@ -140,7 +139,7 @@ async fn p4_with_replay() {
     for way in WAYS {
         let message = format!("{way:?}");
         let run = async |amount: i64| -> Result<Outcome<i64>, Fail> {
-            let delivery = Delivery::of("billing", message.as_str()).fingerprint(amount);
+            let delivery = db::of("billing", message.as_str()).fingerprint(amount);
             match way {
                 Way::Attribute => pay_and_replay(&test.pool, &message, amount).await,
                 Way::Once => {
@@ -174,7 +173,7 @@ async fn p4_with_replay() {
 async fn p4_with_a_business_key() {
     let test = Test::new(1).await;
     let run = async |id, action, amount: i64| {
-        let delivery = Delivery::with_business_key("billing", id, action).fingerprint(amount);
+        let delivery = db::with_business_key("billing", id, action).fingerprint(amount);
         Way::Once
             .deliver(&test.pool, delivery, action, Body::Succeeds)
             .await
@@ -218,9 +217,9 @@ async fn deliver_all(
     if !by_hand {
         return Ok(pay_all(&test.pool, owned).await?.fresh);
     }
-    let mut batch = Deliveries::of("billing");
+    let mut batch = db::batch("billing");
     for (id, amount) in messages {
-        batch.push(id).fingerprint(amount);
+        db::push(&mut batch, id).fingerprint(amount);
     }
     let claimed = batch.claim(&test.pool).await?;
     if let Some(mut claim) = claimed.claim {
@@ -260,7 +259,7 @@ async fn p4_in_a_batch_a_mismatch_fails_all() {
             [0, 2]
         );
         // Alone and together are the same message.
-        let alone = Delivery::of("billing", "c").fingerprint(3);
+        let alone = db::of("billing", "c").fingerprint(3);
         let outcome = Way::Once
             .deliver(&test.pool, alone, "c", Body::Panics)
             .await;
@@ -276,10 +275,10 @@ async fn p4_in_a_batch_a_mismatch_fails_all() {
 async fn p4_in_a_big_batch() {
     let test = Test::new(1).await;
     let batch = |odd_one: i64| {
-        let mut batch = Deliveries::of("billing");
+        let mut batch = db::batch("billing");
         for number in 0..17_000 {
             let content = if number == 16_999 { odd_one } else { number };
-            batch.push(number).fingerprint(content);
+            db::push(&mut batch, number).fingerprint(content);
         }
         batch
     };

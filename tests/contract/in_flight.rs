@@ -46,7 +46,7 @@ pub(crate) async fn deliver<'c>(
     body: Body,
 ) -> Result<Outcome<u64>, Fail> {
     if way != Way::Attribute {
-        let delivery = Delivery::of("billing", message).in_flight(in_flight);
+        let delivery = db::of("billing", message).in_flight(in_flight);
         return way.deliver(source, delivery, message, body).await;
     }
     match in_flight {
@@ -69,7 +69,7 @@ fn assert_in_flight(result: Result<Outcome<u64>, Fail>, what: &str) {
 
 /// Begins the delivery that is in flight.
 pub(crate) async fn start<'p>(pool: &'p Pool<Db>, message: &str) -> idem::Claim<'p, Db> {
-    match idem::claim(pool, "billing", message).await.unwrap() {
+    match db::claim(pool, "billing", message).await.unwrap() {
         Claimed::Fresh(claim) => claim,
         _ => panic!("{message} is new"),
     }
@@ -166,15 +166,15 @@ async fn p9_in_flight_in_an_outer_transaction_leaves_that_usable() {
 #[tokio::test]
 async fn p9_every_kind_of_claim_is_bounded() {
     let test = Test::new(2).await;
-    let both = |id| Delivery::with_business_key("billing", id, "action");
+    let both = |id| db::with_business_key("billing", id, "action");
     let version = |number: i64| Delivery::of("orders", "order").version(number);
     let turn = |number: i64| {
         Delivery::of("orders", "turn")
             .version(number)
             .gapless_from(1)
     };
-    let print = |content: &str| Delivery::of("billing", "print").fingerprint(content);
-    let value = || Delivery::of("billing", "value").replaying();
+    let print = |content: &str| db::of("billing", "print").fingerprint(content);
+    let value = || db::of("billing", "value").replaying();
     for (first, second) in [
         (both("id1"), both("id2")),
         (version(1), version(2)),
@@ -199,9 +199,9 @@ async fn p9_every_kind_of_claim_is_bounded() {
         assert!(!is_in_flight, "{what}");
     }
     let batch = |ids: [&str; 2]| {
-        let mut batch = idem::Deliveries::of("billing");
+        let mut batch = db::batch("billing");
         for id in ids {
-            batch.push(id);
+            db::push(&mut batch, id);
         }
         batch
     };
@@ -226,18 +226,19 @@ async fn p9_other_messages_in_flight_are_not_waited_for() {
     for id in ["a", "m", "z", "|m"] {
         others.push(start(&test.pool, id).await);
     }
-    let both = |id| Delivery::with_business_key("billing", id, "action");
-    let plain = |id| Delivery::of("billing", id);
+    let both = |id| db::with_business_key("billing", id, "action");
+    let plain = |id| db::of("billing", id);
+    let of_many = |id, version| Delivery::of("billing", id).version(version);
     let deliveries = [
         plain("p"),
         both("b1"),
         both("b2"),
         plain("f").fingerprint(1),
-        plain("v").version(2),
-        plain("v").version(1),
-        plain("g").version(1).gapless_from(1),
-        plain("g").version(3).gapless_from(1),
-        plain("n").version(2).gapless_from(1),
+        of_many("v", 2),
+        of_many("v", 1),
+        of_many("g", 1).gapless_from(1),
+        of_many("g", 3).gapless_from(1),
+        of_many("n", 2).gapless_from(1),
     ];
     let mut conn = test.pool.acquire().await.unwrap();
     run(&mut conn, db::SET_OWN_WAIT).await.unwrap();
@@ -256,7 +257,7 @@ async fn p9_other_messages_in_flight_are_not_waited_for() {
             // The value is stored and read beside the others, too.
             let name = format!("{what} value");
             let key = &name[name.len() - 200.min(name.len())..];
-            let value = Delivery::with_business_key("billing", key, ("value", key));
+            let value = db::with_business_key("billing", key, ("value", key));
             let value = value
                 .in_flight(InFlight::Fail)
                 .replay(&mut conn, async |_: &mut Conn| Ok::<_, Fail>(1));
@@ -264,9 +265,9 @@ async fn p9_other_messages_in_flight_are_not_waited_for() {
         }
     }
     for _ in 0..2 {
-        let mut batch = idem::Deliveries::of("billing").in_flight(InFlight::Fail);
+        let mut batch = db::batch("billing").in_flight(InFlight::Fail);
         for id in ["q", "b", "y", "n"] {
-            batch.push(id).fingerprint(1);
+            db::push(&mut batch, id).fingerprint(1);
         }
         let claimed = batch.claim(&mut conn).await.unwrap();
         if let Some(claim) = claimed.claim {

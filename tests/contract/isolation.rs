@@ -1,6 +1,6 @@
 //! P11: the isolation level of a delivery's transaction.
 
-use idem::{Deliveries, Isolation};
+use idem::Isolation;
 
 use super::by_hand::{WAYS, Way};
 use super::*;
@@ -36,7 +36,7 @@ async fn deliver<'c>(
     source: impl idem::Source<'c, Database = Db>,
     message: &str,
 ) -> Result<Outcome<String>, Fail> {
-    let delivery = Delivery::of("billing", message).isolation(isolation);
+    let delivery = db::of("billing", message).isolation(isolation);
     match (way, isolation) {
         (Way::Attribute, Isolation::Serializable) => serializable(source, message).await,
         (Way::Attribute, Isolation::RepeatableRead) => repeatable_read(source, message).await,
@@ -100,8 +100,8 @@ async fn p11_a_batch_has_its_level_too() {
     for (isolation, name) in LEVELS {
         let message = format!("{isolation:?}");
         let name = if db::HAS_LEVELS { name } else { "serializable" };
-        let mut batch = Deliveries::of("billing");
-        batch.push(&message);
+        let mut batch = db::batch("billing");
+        db::push(&mut batch, &message);
         let claimed = batch.isolation(isolation).claim(&test.pool).await.unwrap();
         let mut claim = claimed.claim.unwrap();
         assert_eq!(db::level(&mut claim).await.unwrap(), name);

@@ -51,7 +51,7 @@ async fn p7_keys_are_byte_exact() {
 async fn p8_consumers_are_byte_exact() {
     let test = Test::new(2).await;
     for consumer in ["billing", "Billing", "bílling", "billing."] {
-        let claimed = idem::claim(&test.pool, consumer, "evt-1").await.unwrap();
+        let claimed = db::claim(&test.pool, consumer, "evt-1").await.unwrap();
         let Claimed::Fresh(claim) = claimed else {
             panic!("{consumer} is another consumer");
         };
@@ -98,11 +98,11 @@ async fn p7_the_longest_key_is_kept_whole() {
     let mut other = key.clone();
     other.replace_range(MAX_KEY_BYTES - 1.., "x");
     for key in [&key, &other] {
-        let Claimed::Fresh(claim) = idem::claim(&test.pool, &consumer, key).await.unwrap() else {
+        let Claimed::Fresh(claim) = db::claim(&test.pool, &consumer, key).await.unwrap() else {
             panic!("the keys differ in their last byte");
         };
         claim.commit().await.unwrap();
-        let again = idem::claim(&test.pool, &consumer, key).await.unwrap();
+        let again = db::claim(&test.pool, &consumer, key).await.unwrap();
         assert!(matches!(again, Claimed::Duplicate));
     }
 }
@@ -141,7 +141,7 @@ async fn p7_bad_keys_are_errors_before_a_connection_is_taken() {
         ),
         "{outcome:?}"
     );
-    let outcome = idem::claim(&lazy, "two words", "evt-1").await;
+    let outcome = db::claim(&lazy, "two words", "evt-1").await;
     assert!(matches!(
         outcome.err(),
         Some(Error::InvalidConsumer(InvalidConsumer::Character {

@@ -74,7 +74,7 @@ async fn deliver<'c>(
         Form::Connection => on_connection(source, message, misdeed, did).await,
         Form::Transaction => on_transaction(source, message, misdeed, did).await,
         Form::Once => {
-            idem::once(source, "billing", message, async |tx: &mut Conn| {
+            db::once(source, "billing", message, async |tx: &mut Conn| {
                 effect(tx, message).await?;
                 *did = commit_misdeed(tx, misdeed).await?;
                 Ok(7)
@@ -83,7 +83,7 @@ async fn deliver<'c>(
         }
         Form::Claim => {
             let claim = async {
-                match idem::claim(source, "billing", message).await? {
+                match db::claim(source, "billing", message).await? {
                     Claimed::Fresh(mut claim) => {
                         effect(&mut claim, message).await?;
                         *did = commit_misdeed(&mut claim, misdeed).await?;

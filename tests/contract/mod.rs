@@ -24,15 +24,15 @@ mod savepoint_cancel;
 mod schema;
 mod tx;
 mod unfit_value;
-mod upgrade;
 mod version;
 mod version_race;
 
-pub(crate) use idem::{Claimed, Delivery, Error, Outcome, idempotent};
-use idem_tests::Fixture;
+pub(crate) use idem::{Claimed, Delivery, Error, Outcome};
+pub(crate) use idem_tests::Fixture;
 pub(crate) use sqlx::{AssertSqlSafe, Pool, Transaction};
 
-pub(crate) use crate::db::{self, Conn, Db};
+/// Each suite says how its messages are claimed.
+pub(crate) use crate::db::{self, Conn, Db, idempotent};
 
 /// What a handler of the contract returns as its error.
 #[derive(Debug, thiserror::Error)]
@@ -144,13 +144,13 @@ pub(crate) async fn deliver<'c>(
         Form::Connection => on_connection(source, message, body).await,
         Form::Transaction => on_transaction(source, message, body).await,
         Form::Once => {
-            idem::once(source, "billing", message, async |tx: &mut Conn| {
+            db::once(source, "billing", message, async |tx: &mut Conn| {
                 effect(tx, message).await?;
                 body.end()
             })
             .await
         }
-        Form::Claim => match idem::claim(source, "billing", message).await? {
+        Form::Claim => match db::claim(source, "billing", message).await? {
             Claimed::Duplicate => Ok(Outcome::Duplicate),
             Claimed::Fresh(mut claim) => {
                 let done = effect(&mut claim, message).await.map_err(Fail::from);
@@ -182,7 +182,7 @@ impl Test {
     pub(crate) async fn new(connections: u32) -> Self {
         let fixture = Fixture::new().await;
         let pool = fixture.pool(connections).await;
-        idem::migrate(&pool).await.expect("the table of claims");
+        db::migrate(&pool).await.expect("the table of claims");
         sqlx::raw_sql(db::EFFECTS)
             .execute(&pool)
             .await

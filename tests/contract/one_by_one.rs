@@ -109,9 +109,9 @@ async fn p4_a_database_out_of_reach_is_asked_once() {
     let calls = AtomicUsize::new(0);
     let results: Vec<Result<_, Error>> = idem::batch(batch_of(["a", "b", "c"]), |messages| {
         calls.fetch_add(1, Ordering::SeqCst);
-        let mut batch = idem::Deliveries::of("billing");
+        let mut batch = db::batch("billing");
         for message in messages {
-            batch.push(message);
+            db::push(&mut batch, message);
         }
         let pool = &test.pool;
         async move {

@@ -42,7 +42,7 @@ async fn deliver<'c>(
     message: &str,
     body: Body,
 ) -> Result<Outcome<i64>, Fail> {
-    let delivery = Delivery::of("billing", message).in_flight(in_flight);
+    let delivery = db::of("billing", message).in_flight(in_flight);
     match way {
         Way::Attribute if in_flight == InFlight::Fail => fails(source, message, body).await,
         Way::Attribute => waits(source, message, body).await,
@@ -263,7 +263,7 @@ async fn p5_nothing_is_left_set_when_the_wait_is_cancelled() {
         let message = format!("{way:?}");
         let first = start(&test.pool, &message).await;
         let in_flight = InFlight::Within(Duration::from_mins(1));
-        let delivery = Delivery::of("billing", message.as_str()).in_flight(in_flight);
+        let delivery = db::of("billing", message.as_str()).in_flight(in_flight);
         let waiting = async {
             if way == Way::Attribute {
                 waits(&test.pool, &message, Body::Panics).await.map(drop)

@@ -35,9 +35,9 @@ async fn swallowing<'c>(
     match form {
         Form::Connection => swallows_on_connection(source, message).await,
         Form::Transaction => swallows_on_transaction(source, message).await,
-        Form::Once => idem::once(source, "billing", message, swallow).await,
+        Form::Once => db::once(source, "billing", message, swallow).await,
         Form::Claim => {
-            let Claimed::Fresh(mut claim) = idem::claim(source, "billing", message).await? else {
+            let Claimed::Fresh(mut claim) = db::claim(source, "billing", message).await? else {
                 return Ok(Outcome::Duplicate);
             };
             let value = swallow(&mut claim).await?;
@@ -197,7 +197,7 @@ async fn p9_the_bound_is_not_left_set() {
 #[tokio::test]
 async fn p9_waiting_is_bounded() {
     let test = Test::new(2).await;
-    let Claimed::Fresh(first) = idem::claim(&test.pool, "billing", "evt-1").await.unwrap() else {
+    let Claimed::Fresh(first) = db::claim(&test.pool, "billing", "evt-1").await.unwrap() else {
         panic!("it is new");
     };
     let start = Instant::now();
@@ -247,7 +247,7 @@ async fn p9_losing_under_repeatable_read_finds_the_duplicate() {
             })
         });
         test.pool = options.connect(&test.fixture.url).await.unwrap();
-        let Claimed::Fresh(mut first) = idem::claim(&test.pool, "billing", "evt-1").await.unwrap()
+        let Claimed::Fresh(mut first) = db::claim(&test.pool, "billing", "evt-1").await.unwrap()
         else {
             panic!("it is new");
         };
@@ -290,7 +290,12 @@ async fn unprepared_leaves_no_prepared_statement() {
     let _ = on_connection(&test.pool, "evt-2", Body::Succeeds)
         .await
         .unwrap();
-    assert_eq!(count().await.unwrap(), 1, "otherwise it is prepared once");
+    let statements = i64::try_from(db::STATEMENTS).unwrap();
+    assert_eq!(
+        count().await.unwrap(),
+        statements,
+        "otherwise it is prepared once"
+    );
 }
 
 /// By the code alone, also where the error stands behind `#[error(transparent)]`.
@@ -321,76 +326,10 @@ async fn p4_transient_or_not_by_sqlstate() {
     }
 }
 
-/// The usual role of an application in production: it may use the table, and create none.
-#[tokio::test]
-async fn migrate_needs_no_rights_where_the_table_is_there() {
-    let test = Test::new(1).await;
-    let role = test.fixture.name();
-    let sql = format!(
-        "CREATE ROLE {role}; GRANT USAGE ON SCHEMA {role} TO {role}; \
-         GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA {role} TO {role}; SET ROLE {role}"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
-        .execute(&test.pool)
-        .await
-        .unwrap();
-    let migrated = idem::migrate(&test.pool).await;
-    let outcome = on_connection(&test.pool, "evt-1", Body::Succeeds).await;
-    sqlx::raw_sql("RESET ROLE; DROP TABLE processed_messages")
-        .execute(&test.pool)
-        .await
-        .unwrap();
-    let sql = format!("SET ROLE {role}");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
-        .execute(&test.pool)
-        .await
-        .unwrap();
-    let refused = idem::migrate(&test.pool).await;
-    let sql = format!("RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}");
-    sqlx::raw_sql(sqlx::AssertSqlSafe(sql))
-        .execute(&test.pool)
-        .await
-        .unwrap();
-    assert!(migrated.is_ok(), "{migrated:?}");
-    assert!(outcome.unwrap().is_processed());
-    assert!(
-        matches!(refused, Err(Error::Database { .. })),
-        "{refused:?}"
-    );
-}
-
-/// A table that would merge or repeat messages is refused, whatever its age: also one that is partitioned by arrival, whose key has to
-/// hold the arrival.
-#[tokio::test]
-async fn p8_a_table_with_another_key_is_refused() {
-    let test = Test::new(1).await;
-    for end in [
-        ", PRIMARY KEY (message_id))",
-        ")",
-        ", PRIMARY KEY (consumer, message_id, processed_at)) PARTITION BY RANGE (processed_at)",
-    ] {
-        let table = format!(
-            "DROP TABLE processed_messages; CREATE TABLE processed_messages \
-             (consumer text NOT NULL, message_id text NOT NULL, processed_at timestamptz NOT NULL DEFAULT now(){end}"
-        );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(table))
-            .execute(&test.pool)
-            .await
-            .unwrap();
-        let error = on_connection(&test.pool, "evt-1", Body::Succeeds)
-            .await
-            .unwrap_err();
-        assert!(
-            matches!(error, Fail::Delivery(Error::Schema(_))),
-            "{end}: {error:?}"
-        );
-    }
-}
-
 #[tokio::test]
 async fn p9_waiting_is_bounded_in_a_transaction_of_the_callers() {
     let test = Test::new(2).await;
-    let Claimed::Fresh(first) = idem::claim(&test.pool, "billing", "evt-1").await.unwrap() else {
+    let Claimed::Fresh(first) = db::claim(&test.pool, "billing", "evt-1").await.unwrap() else {
         panic!("it is new");
     };
     let mut outer = test.pool.begin().await.unwrap();
@@ -434,7 +373,7 @@ async fn p5_a_cancelled_wait_does_not_keep_its_place_in_the_pool() {
     let test = Test::new(2).await;
     for form in FORMS {
         let message = format!("{form:?}");
-        let Claimed::Fresh(first) = idem::claim(&test.pool, "billing", &message).await.unwrap()
+        let Claimed::Fresh(first) = db::claim(&test.pool, "billing", &message).await.unwrap()
         else {
             panic!("it is new");
         };

@@ -23,7 +23,7 @@ async fn replays(#[tx] tx: &mut Conn, message: &str, swallows: bool) -> Result<u
 async fn p3_a_swallowed_error_is_no_success_with_replay_either() {
     let test = Test::new(1).await;
     for way in ["attribute", "joined", "once", "claim"] {
-        let delivery = Delivery::of("billing", way);
+        let delivery = db::of("billing", way);
         let result = match way {
             "attribute" => replays(&test.pool, way, true).await,
             "joined" => {
@@ -89,8 +89,9 @@ async fn p2_what_a_handler_has_read_is_protected_and_the_loser_runs_again() {
     for round in 0..5 {
         let mut conn = test.pool.acquire().await.unwrap();
         let on_duty = "CREATE TABLE IF NOT EXISTS duty (who bigint PRIMARY KEY); DELETE FROM duty; \
-            DELETE FROM processed_messages; INSERT INTO duty VALUES (1), (2)";
+            INSERT INTO duty VALUES (1), (2)";
         run(&mut conn, on_duty).await.unwrap();
+        run(&mut conn, db::FORGET).await.unwrap();
         drop(conn);
         let barrier = Arc::new(Barrier::new(2));
         let deliveries = [1, 2].map(|who| {

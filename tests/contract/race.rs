@@ -61,6 +61,7 @@ async fn p2_many_processes_at_once() {
         .map(|_| {
             Command::new(env!("CARGO_BIN_EXE_deliver"))
                 .args([&test.fixture.url, "40"])
+                .args(db::arguments())
                 .stdout(std::process::Stdio::piped())
                 .spawn()
                 .expect("a process")

@@ -85,14 +85,7 @@ async fn deliver_receipt<'c>(
     if way == Way::Attribute {
         return issue(source, message, value).await;
     }
-    deliver(
-        way,
-        source,
-        Delivery::of("billing", message),
-        message,
-        value,
-    )
-    .await
+    deliver(way, source, db::of("billing", message), message, value).await
 }
 
 #[tokio::test]
@@ -131,7 +124,7 @@ async fn p8_another_consumer_has_its_own_value() {
             let number = i64::try_from(number).unwrap();
             for id in ["evt-1", "evt-2"] {
                 let value = (number, id.to_owned());
-                let delivery = Delivery::of(consumer, id);
+                let delivery = db::of(consumer, id);
                 let outcome = deliver(Way::Claim, &test.pool, delivery, id, value.clone()).await;
                 let expected = match expected {
                     "processed" => Outcome::Processed(value),
@@ -155,7 +148,7 @@ async fn p2_a_claim_without_a_value_is_a_plain_duplicate() {
         assert_eq!(outcome.unwrap(), Outcome::Duplicate, "{way:?}");
         // `replaying` without `commit_with` stores none either.
         let other = format!("other {message}");
-        let delivery = || Delivery::of("billing", other.as_str()).replaying();
+        let delivery = || db::of("billing", other.as_str()).replaying();
         let Claimed::Fresh(claim) = delivery().claim(&test.pool).await.unwrap() else {
             panic!("it is new");
         };
@@ -188,7 +181,7 @@ async fn p2_the_value_is_found_by_either_key() {
             if way == Way::Attribute {
                 return charge(&test.pool, id, &action, value).await.unwrap();
             }
-            let delivery = Delivery::with_business_key("billing", id, action.as_str());
+            let delivery = db::with_business_key("billing", id, action.as_str());
             deliver(way, &test.pool, delivery, &action, value)
                 .await
                 .unwrap()

@@ -58,7 +58,7 @@ async fn by_hand(pool: &Pool<Db>, message: &str, plan: &Plan) -> Result<Outcome<
     let mut run = 0;
     idem::retry(3, || {
         run += 1;
-        Delivery::of("billing", message).once(pool, async move |tx: &mut Conn| {
+        db::of("billing", message).once(pool, async move |tx: &mut Conn| {
             plan.body(tx, message, run).await
         })
     })

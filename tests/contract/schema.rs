@@ -11,9 +11,9 @@ async fn migrate_runs_in_many_processes_at_once() {
             // A pool each, as processes have.
             let pool = fixture.pool(1).await;
             tasks.spawn(async move {
-                idem::migrate(&pool).await?;
-                idem::migrate(&pool).await?;
-                let first = idem::claim(&pool, "billing", "evt-1").await?;
+                db::migrate(&pool).await?;
+                db::migrate(&pool).await?;
+                let first = db::claim(&pool, "billing", "evt-1").await?;
                 if let Claimed::Fresh(claim) = first {
                     claim.commit().await?;
                     return Ok::<_, idem::Error>(1);
@@ -47,7 +47,7 @@ async fn a_missing_table_says_to_migrate() {
         );
         assert!(error.is_transient(), "no message is at fault");
     }
-    idem::migrate(&pool).await.unwrap();
+    db::migrate(&pool).await.unwrap();
     sqlx::raw_sql(db::EFFECTS).execute(&pool).await.unwrap();
     for form in FORMS {
         let message = format!("{form:?}");
@@ -64,7 +64,7 @@ async fn migrate_keeps_the_claims() {
     let _ = on_connection(&test.pool, "evt-1", Body::Succeeds)
         .await
         .unwrap();
-    idem::migrate(&test.pool).await.unwrap();
+    db::migrate(&test.pool).await.unwrap();
     let outcome = on_connection(&test.pool, "evt-1", Body::Panics)
         .await
         .unwrap();

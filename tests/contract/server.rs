@@ -205,26 +205,40 @@ async fn round_trips() {
             proxy.take()
         };
         let (fails, statements) = count(Body::Fails, false).await;
-        assert_eq!(fails, 4, "BEGIN, claim, body, ROLLBACK: {statements:?}");
+        assert_eq!(
+            fails,
+            3 + db::STATEMENTS,
+            "BEGIN, claim, body, ROLLBACK: {statements:?}"
+        );
         let (processed, statements) = count(Body::Succeeds, false).await;
-        assert_eq!(processed, 4, "BEGIN, claim, body, COMMIT: {statements:?}");
+        assert_eq!(
+            processed,
+            3 + db::STATEMENTS,
+            "BEGIN, claim, body, COMMIT: {statements:?}"
+        );
         assert_eq!(
             statements,
             [db::BEGIN_SENT, db::COMMIT_SENT],
             "the others are prepared"
         );
         let (duplicate, statements) = count(Body::Panics, false).await;
-        assert_eq!(duplicate, 3, "BEGIN, claim, ROLLBACK: {statements:?}");
-        sqlx::raw_sql("DELETE FROM processed_messages")
-            .execute(&test.pool)
-            .await
-            .unwrap();
+        assert_eq!(
+            duplicate,
+            2 + db::STATEMENTS,
+            "BEGIN, claim, ROLLBACK: {statements:?}"
+        );
+        sqlx::raw_sql(db::FORGET).execute(&test.pool).await.unwrap();
         let (held, statements) = count(Body::Succeeds, true).await;
         assert_eq!(
-            held, 5,
+            held,
+            4 + db::STATEMENTS,
             "a held connection is left as it was: {statements:?}"
         );
         let (duplicate, statements) = count(Body::Panics, true).await;
-        assert_eq!(duplicate, 3, "BEGIN, claim, ROLLBACK: {statements:?}");
+        assert_eq!(
+            duplicate,
+            2 + db::STATEMENTS,
+            "BEGIN, claim, ROLLBACK: {statements:?}"
+        );
     }
 }

@@ -85,9 +85,7 @@ async fn p11_tx_knows_the_delivery() {
 impl Test {
     async fn delete_claims(&self) {
         let mut conn = self.pool.acquire().await.unwrap();
-        run(&mut conn, "DELETE FROM processed_messages")
-            .await
-            .unwrap();
+        run(&mut conn, db::FORGET).await.unwrap();
     }
 }
 

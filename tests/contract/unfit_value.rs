@@ -27,7 +27,7 @@ async fn p4_a_stored_value_of_another_type_is_a_permanent_error() {
         let result = if way == Way::Attribute {
             of_another_type(&test.pool, "evt-1").await
         } else {
-            let delivery = Delivery::of("billing", "evt-1");
+            let delivery = db::of("billing", "evt-1");
             deliver(way, &test.pool, delivery, "evt-1", vec![1_u8]).await
         };
         let error = result.unwrap_err();
@@ -57,7 +57,7 @@ async fn p1_a_value_that_is_too_long_undoes_the_delivery() {
                 if way == Way::Attribute {
                     return long(&test.pool, &message, value).await;
                 }
-                let delivery = Delivery::of("billing", message.as_str());
+                let delivery = db::of("billing", message.as_str());
                 deliver(way, &test.pool, delivery, &message, value).await
             };
             // A NUL is `\u0000` in JSON.
@@ -99,7 +99,7 @@ async fn loses_its_transaction(
 ) -> Result<i64, Fail> {
     run(tx, "ROLLBACK").await?;
     let outcome = if replays {
-        let delivery = Delivery::of("billing", message);
+        let delivery = db::of("billing", message);
         deliver(Way::Once, others, delivery, message, 2_i64).await?
     } else {
         on_connection(others, message, Body::Succeeds)
@@ -125,7 +125,7 @@ async fn p1_a_run_that_lost_its_transaction_stores_no_value() {
         );
         test.assert_pool_is_clean(&message).await;
         assert_eq!(test.effects_of(&message).await, 1, "{message}");
-        let delivery = Delivery::of("billing", message.as_str());
+        let delivery = db::of("billing", message.as_str());
         let again = deliver(Way::Once, &test.pool, delivery, &message, 3_i64).await;
         let expected = if replays {
             Outcome::Replayed(2)
@@ -149,8 +149,8 @@ async fn p4_a_claim_without_a_place_for_a_value_takes_none() {
         assert!(matches!(error, Error::Combination(_)), "{error:?}");
         assert!(!error.is_transient());
     }
-    let mut batch = idem::Deliveries::of("billing");
-    batch.push("evt-1");
+    let mut batch = db::batch("billing");
+    db::push(&mut batch, "evt-1");
     let claim = batch.claim(&test.pool).await.unwrap().claim.unwrap();
     let error = claim.commit_with(&7).await.unwrap_err();
     assert!(matches!(error, Error::Combination(_)), "{error:?}");

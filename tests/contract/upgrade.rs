@@ -2,8 +2,8 @@
 
 use idem::Deliveries;
 
-use super::by_hand::Way;
-use super::*;
+use crate::contract::by_hand::Way;
+use crate::contract::*;
 
 /// An older table with claims in it, and the table of effects.
 async fn older() -> Test {
