@@ -262,7 +262,7 @@ async fn insert_by_day<DB: Backend>(
             day,
             kept: Some((oldest, newest)),
             today,
-        } if day < newest && oldest <= today => Err(Error::Expired { day, oldest }),
+        } if day < newest.min(today) && oldest <= today => Err(Error::Expired { day, oldest }),
         // Clocks may differ by some hours, and days begin earlier in the east.
         Dated::NoPartition { day, today, .. } if day.number() > today.number() + 1 => {
             Err(Error::TooFarAhead { day, today })

@@ -85,7 +85,8 @@ impl Dialect for Postgres {
     }
 
     const PROBE: &'static str = "SELECT consumer, message_id, processed_at, version, fingerprint, result FROM processed_messages WHERE 1 = 0; \
-        SELECT 'processed_messages_processed_at'::regclass";
+        SELECT 1 / count(*) FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0] \
+        WHERE indrelid = 'processed_messages'::regclass AND attname = 'processed_at'";
 
     fn migrate_days(conn: &mut PgConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(days::create_if_needed(conn))

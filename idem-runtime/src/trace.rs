@@ -84,7 +84,9 @@ pub(crate) use with_tracing::{SharedSpan, Span};
 /// A run of the pruner is over.
 pub(crate) fn pruned(pruned: &crate::Pruned) {
     #[cfg(feature = "tracing")]
-    if !pruned.is_busy {
+    if pruned.is_busy {
+        tracing::debug!("another pruner is at work");
+    } else {
         tracing::info!(
             claims = pruned.claims,
             archived = pruned.archived,

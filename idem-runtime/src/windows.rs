@@ -44,7 +44,7 @@ impl Windows {
     }
 
     /// The windows that the handlers of this program give as `retain`, `business_retain` and `redelivery`. Where several share a consumer's
-    /// name, the longest.
+    /// name, the longest that one of them gives.
     pub fn of_handlers() -> Self {
         let mut windows = Self::new();
         for handler in handlers() {

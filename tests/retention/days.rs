@@ -297,3 +297,109 @@ async fn a_detach_that_is_pending_is_finished() {
         .unwrap();
     assert!(!theirs, "a table of its own");
 }
+
+/// Consumers that this program does not know keep a day, and are named.
+#[tokio::test]
+async fn p12_who_keeps_a_day_is_named() {
+    let (_fixture, pool) = table(2).await;
+    Days::new(&pool).retain(30 * DAY).create().await.unwrap();
+    let day = ago(&pool, 30).await;
+    assert!(deliver(&pool, "orders", day).await.unwrap().is_processed());
+    assert!(deliver(&pool, "gone", day).await.unwrap().is_processed());
+    let windows = Windows::new().window("orders", 2 * DAY);
+    let pruned = Pruner::new(&pool)
+        .windows(windows.clone())
+        .run_once()
+        .await
+        .unwrap();
+    assert_eq!(
+        (pruned.days_dropped, pruned.without_window),
+        (0, vec!["gone".to_owned()])
+    );
+    // Named, and all who are in the day are over: it goes, and the next, in which nobody is known to be, stays.
+    let pruned = Pruner::new(&pool)
+        .windows(windows.window("gone", WEEK))
+        .run_once()
+        .await
+        .unwrap();
+    assert_eq!(
+        (pruned.days_dropped, pruned.without_window),
+        (1, Vec::new())
+    );
+}
+
+/// A day far ahead is not the end of making days.
+#[tokio::test]
+async fn days_are_made_also_before_one_that_lies_far_ahead() {
+    let (_fixture, pool) = table(2).await;
+    Days::new(&pool)
+        .retain(WEEK)
+        .ahead(0)
+        .create()
+        .await
+        .unwrap();
+    let far = "CREATE TABLE processed_messages_2999_01_01 PARTITION OF processed_messages_by_day FOR VALUES FROM ('2999-01-01') TO ('2999-01-02')";
+    sqlx::raw_sql(far).execute(&pool).await.unwrap();
+    assert_eq!(
+        Days::new(&pool)
+            .retain(WEEK)
+            .ahead(3)
+            .create()
+            .await
+            .unwrap(),
+        3
+    );
+    assert!(
+        deliver(&pool, "orders", ago(&pool, -3).await)
+            .await
+            .unwrap()
+            .is_processed()
+    );
+    let later = deliver(&pool, "mail", ago(&pool, -1).await).await;
+    assert!(later.unwrap().is_processed());
+}
+
+/// A day that one process moves to its archive is not dropped by another one meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p12_two_pruners_drop_one_day_with_two_archives() {
+    let (fixture, pool) = table(2).await;
+    Days::new(&pool).retain(30 * DAY).create().await.unwrap();
+    let day = ago(&pool, 30).await;
+    let fill = format!(
+        "INSERT INTO processed_messages_by_day (consumer, message_id, day) SELECT 'orders', 'evt ' || n, '{day}' FROM generate_series(1, 8000) AS n"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(fill))
+        .execute(&pool)
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut running = tokio::task::JoinSet::new();
+    for name in ["a", "b", "c"] {
+        let pool = fixture.pool(1).await;
+        let path = folder.path().join(name);
+        running.spawn(async move {
+            let windows = Windows::new().default_window(2 * DAY);
+            let pruner = Pruner::new(&pool)
+                .windows(windows)
+                .archive(idem::Archive::json_lines(path));
+            // Until somebody has done it.
+            loop {
+                match pruner.run_once().await {
+                    Ok(pruned) if !pruned.is_busy => return,
+                    Ok(_) => {}
+                    Err(error) => assert!(error.is_transient(), "{error:?}"),
+                }
+            }
+        });
+    }
+    running.join_all().await;
+    let mut archived: Vec<String> = Vec::new();
+    for name in ["a", "b", "c"] {
+        let text = std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+        archived.extend(text.lines().map(str::to_owned));
+    }
+    archived.sort();
+    archived.dedup();
+    assert_eq!(archived.len(), 8000);
+    assert_eq!(oldest(&pool).await, ago(&pool, 2).await);
+}

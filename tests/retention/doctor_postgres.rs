@@ -308,8 +308,9 @@ async fn days_after(sql: &str) -> Report {
 #[tokio::test]
 async fn days_that_are_not_in_order_are_found() {
     let gap = days_after("DROP TABLE {}").await;
-    assert_eq!(gap.findings[0].severity, Severity::Warning, "{gap}");
-    assert!(gap.findings[0].what.contains("days are missing"), "{gap}");
+    assert_eq!(gap.findings[0].severity, Severity::Error, "{gap}");
+    assert!(gap.findings[0].what.contains("none for today"), "{gap}");
+    assert!(gap.findings[1].what.contains("1 days are missing"), "{gap}");
     let only_later = "DO $$ DECLARE t text; BEGIN FOR t IN SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace \
         AND relname ~ '^processed_messages_[0-9_]{10}$' AND relname <= '{}' LOOP EXECUTE 'DROP TABLE ' || t; END LOOP; END $$";
     let later = days_after(only_later).await;

@@ -22,12 +22,13 @@ const LONGEST: f64 = 1096.0 * 24.0 * 60.0 * 60.0;
 /// Days are known by their names, in the schema of the table by days, whatever the search path says besides.
 pub(super) const NAMES: &str = "^processed_messages_[0-9]{4}_[0-9]{2}_[0-9]{2}$";
 
-/// The schema, in quotes where it needs them, and the days that are missing there. Once there are days, none is made before the last of them:
-/// one that is missing there was dropped with its claims, whose messages would run again. Of the first ones, the earliest is the first
-/// day whose messages are within the window.
+/// The schema, in quotes where it needs them, and the days that are missing there. Once there are days, none is made before the last of them
+/// that has begun: one that is missing there was dropped with its claims, whose messages would run again. Of the first ones, the earliest is
+/// the first day whose messages are within the window.
 const MISSING: &str = "SELECT quote_ident(nspname), to_char(day, 'YYYY_MM_DD'), day::text, (day + 1)::text \
      FROM pg_class AS parent JOIN pg_namespace ON pg_namespace.oid = parent.relnamespace, LATERAL generate_series(\
-       coalesce((SELECT max(to_date(right(relname, 10), 'YYYY_MM_DD')) + 1 FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid \
+       coalesce((SELECT coalesce(max(day) FILTER (WHERE day <= (now() AT TIME ZONE 'UTC')::date) + 1, min(day)) \
+           FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid, LATERAL (SELECT to_date(right(relname, 10), 'YYYY_MM_DD') AS day) AS known \
            WHERE inhparent = parent.oid AND relname ~ $3), \
          ((now() AT TIME ZONE 'UTC') - make_interval(secs => $1))::date)::timestamp, \
        ((now() AT TIME ZONE 'UTC')::date + $2)::timestamp, interval '1 day') AS days (at), LATERAL (SELECT at::date AS day) AS of_day \
@@ -46,7 +47,7 @@ const MARK: &str = "idem: past its window, to be dropped";
 
 /// The tables of days, also those that are detached and marked with $1, from the oldest on, and how long ago each was over, in seconds.
 const LIST: &str = "SELECT partition.relname::text, to_date(right(partition.relname, 10), 'YYYY_MM_DD') - date '1970-01-01', \
-       partition.reltuples::bigint, pg_total_relation_size(partition.oid), inhrelid IS NOT NULL AND NOT inhdetachpending, coalesce(inhdetachpending, false), \
+       partition.reltuples::bigint, coalesce(pg_total_relation_size(partition.oid), 0), inhrelid IS NOT NULL AND NOT inhdetachpending, coalesce(inhdetachpending, false), \
        extract(epoch FROM (now() AT TIME ZONE 'UTC') - (to_date(right(partition.relname, 10), 'YYYY_MM_DD') + 1)::timestamp)::float8, \
        quote_ident(nspname) || '.' || partition.relname, coalesce(obj_description(partition.oid, 'pg_class') = $1, false) \
      FROM pg_class AS parent JOIN pg_namespace ON pg_namespace.oid = parent.relnamespace JOIN pg_class AS partition ON partition.relnamespace = parent.relnamespace AND partition.relkind = 'r' \

@@ -4,7 +4,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
 use super::{MARK, Table, exists, failed, list};
 use crate::postgres::chunks::{CONSUMERS, run};
-use crate::prune::chunks::Removed;
+use crate::prune::chunks::{Chunks as _, Removed};
 use crate::{Archive, PruneError, Pruned, Retain, Windows};
 
 /// Which days stay.
@@ -27,27 +27,33 @@ async fn is_over(
         Keep::All(retain) => return Ok(table.age > retain),
         Keep::Windows(windows) => windows,
     };
-    let is_past = |retain: Option<Retain>| {
-        retain
-            .and_then(Retain::seconds)
-            .is_some_and(|retain| table.age > retain)
-    };
-    if !is_past(windows.retain_of_days()) {
+    if table.age <= 0.0 {
         return Ok(false);
     }
+    let is_past = |retain: Retain| {
+        let seconds = retain.seconds();
+        seconds.is_some_and(|seconds| table.age > seconds)
+    };
     let consumers = CONSUMERS.replace("processed_messages", &table.name);
     let consumers: Vec<String> = sqlx::query_scalar(AssertSqlSafe(consumers))
         .persistent(false)
         .fetch_all(conn)
         .await?;
-    for consumer in windows.without_window(&consumers) {
+    // Where nothing is known of the table as a whole, a day is over when it is for everybody who is in it.
+    let known = windows.retain_of_days();
+    let is_past_for_others = known.map_or(!consumers.is_empty(), is_past);
+    let mut of_consumers = consumers.iter().filter_map(|name| windows.retain_of(name));
+    if !is_past_for_others || !of_consumers.all(is_past) {
+        return Ok(false);
+    }
+    let unknown = windows.without_window(&consumers);
+    let is_over = unknown.is_empty();
+    for consumer in unknown {
         if !pruned.without_window.contains(&consumer) {
             pruned.without_window.push(consumer);
         }
     }
-    Ok(consumers
-        .iter()
-        .all(|consumer| is_past(windows.retain_of(consumer))))
+    Ok(is_over)
 }
 
 /// Detaches and drops days from the oldest on, up to the first that is kept. A day is detached outside of a transaction, so that the session says
@@ -96,9 +102,8 @@ pub(crate) async fn drop_past(
         } else if !table.is_marked {
             continue;
         }
-        archive_table(conn, &table.name, archive, pruned).await?;
-        let dropped = run(conn, format!("DROP TABLE {}", table.name)).await;
-        if !is_done(dropped, pruned)? {
+        if !drop_table(conn, &table.name, archive, pruned).await? {
+            pruned.is_busy = true;
             break;
         }
         pruned.days_dropped += 1;
@@ -132,45 +137,80 @@ fn is_done(result: Result<u64, sqlx::Error>, pruned: &mut Pruned) -> Result<bool
     }
 }
 
-/// Copies a table that nobody uses any more, and empties it on the way, so that what is archived once is not archived again.
-async fn archive_table(
+/// Drops a table that nobody uses any more, and before that moves its claims to the archive, in steps, so that what is archived once is not
+/// archived again. Each step locks the table, so that no other process drops it meanwhile; `false` if one is at work on it.
+async fn drop_table(
     conn: &mut PgConnection,
     name: &str,
     archive: &Archive,
     pruned: &mut Pruned,
-) -> Result<(), PruneError> {
-    const COLUMNS: &str = "consumer, message_id, day, processed_at, fingerprint, result";
-    if archive.is_table() {
-        let copy = format!(
-            "WITH taken AS (DELETE FROM {name} RETURNING {COLUMNS}) INSERT INTO processed_messages_archive ({COLUMNS}) SELECT * FROM taken"
-        );
-        pruned.archived += run(conn, copy).await.map_err(failed)?;
-        return Ok(());
-    }
-    while archive.is_file() {
-        crate::backend::begin::<sqlx::Postgres>(conn, None)
+) -> Result<bool, PruneError> {
+    loop {
+        crate::backend::begin::<sqlx::Postgres>(conn, Some(sqlx::Postgres::BEGIN_CHUNK))
             .await
             .map_err(failed)?;
-        let take = format!(
-            "DELETE FROM {name} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {name} LIMIT 5000)) \
-             RETURNING consumer, message_id, day::text, to_char(processed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), fingerprint, result"
-        );
-        let rows = sqlx::query(AssertSqlSafe(take))
-            .persistent(false)
-            .fetch_all(&mut *conn)
-            .await;
-        let removed = rows.and_then(|rows| rows.iter().map(removed).collect::<Result<Vec<_>, _>>());
-        let removed = removed.map_err(failed)?;
-        archive.write(&removed)?;
+        let lock = format!("LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE NOWAIT");
+        if let Err(error) = run(conn, lock).await {
+            crate::backend::rollback::<sqlx::Postgres>(conn)
+                .await
+                .map_err(failed)?;
+            let error_of_server = error.as_database_error();
+            let code = error_of_server.and_then(sqlx::error::DatabaseError::code);
+            // lock_not_available, undefined_table
+            return match code.as_deref() {
+                Some("55P03" | "42P01") => Ok(false),
+                _ => Err(failed(error)),
+            };
+        }
+        let moved = move_claims(conn, name, archive).await?;
+        if moved == 0 {
+            run(conn, format!("DROP TABLE {name}"))
+                .await
+                .map_err(failed)?;
+        }
         crate::backend::commit::<sqlx::Postgres>(conn)
             .await
             .map_err(failed)?;
-        if removed.is_empty() {
-            break;
+        if moved == 0 {
+            return Ok(true);
         }
-        pruned.archived += removed.len() as u64;
+        pruned.archived += moved;
     }
-    Ok(())
+}
+
+/// Some claims, or none if none is left or there is no archive.
+async fn move_claims(
+    conn: &mut PgConnection,
+    name: &str,
+    archive: &Archive,
+) -> Result<u64, PruneError> {
+    const COLUMNS: &str = "consumer, message_id, day, processed_at, fingerprint, result";
+    let take =
+        format!("DELETE FROM {name} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {name} LIMIT 1000))");
+    if archive.is_table() {
+        let copy = format!(
+            "WITH taken AS ({take} RETURNING {COLUMNS}) INSERT INTO processed_messages_archive ({COLUMNS}) SELECT * FROM taken"
+        );
+        return run(conn, copy).await.map_err(failed);
+    }
+    if !archive.is_file() {
+        return Ok(0);
+    }
+    let take = format!(
+        "{take} RETURNING consumer, message_id, day::text, to_char(processed_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), fingerprint, result"
+    );
+    let rows = sqlx::query(AssertSqlSafe(take))
+        .persistent(false)
+        .fetch_all(conn)
+        .await
+        .map_err(failed)?;
+    let removed: Vec<Removed> = rows
+        .iter()
+        .map(removed)
+        .collect::<Result<_, _>>()
+        .map_err(failed)?;
+    archive.write(&removed)?;
+    Ok(removed.len() as u64)
 }
 
 fn removed(row: &sqlx::postgres::PgRow) -> Result<Removed, sqlx::Error> {

@@ -4,6 +4,8 @@ use super::{exists, table};
 use crate::postgres::days;
 use crate::{Day, Finding, Retain, Windows, handlers};
 
+const CREATE: &str = "let an `idem::Pruner` run, which creates days ahead, or call `idem::Days::new(&pool).create()`, or `idem partitions create`";
+
 const OTHER_PARTITIONS: &str = "SELECT string_agg(relname, ', ') FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid \
     WHERE inhparent = 'processed_messages_by_day'::regclass AND (relname !~ $1 OR pg_get_expr(relpartbound, pg_class.oid) = 'DEFAULT')";
 
@@ -18,13 +20,12 @@ pub(super) async fn examine(
         .filter(|handler| handler.time.is_some())
         .map(|handler| handler.consumer)
         .collect();
-    let create = "let an `idem::Pruner` run, which creates days ahead, or call `idem::Days::new(&pool).create()`, or `idem partitions create`";
     if !exists(conn, "processed_messages_by_day").await? {
         if let Some(consumer) = needs_it.first() {
             findings.push(Finding::error(
                 "days",
                 format!("there is no table `processed_messages_by_day`, and the consumer `{consumer}` has a `time`"),
-                create,
+                CREATE,
             ));
         }
         return Ok(());
@@ -48,7 +49,34 @@ pub(super) async fn examine(
             "detach them, and let `idem::Days` make the days",
         ));
     }
+    let may_create: bool = sqlx::query_scalar(
+        "SELECT pg_has_role(relowner, 'USAGE') AND has_schema_privilege(relnamespace, 'CREATE') FROM pg_class WHERE oid = 'processed_messages_by_day'::regclass",
+    )
+    .persistent(false)
+    .fetch_one(&mut *conn)
+    .await?;
+    if !may_create {
+        findings.push(Finding::note(
+            "rights",
+            "the user may not create or drop days of `processed_messages_by_day`, which takes its owner",
+            "let the pruner connect as the owner",
+        ));
+    }
     let days = days::list(conn).await?;
+    order(&days, today, findings);
+    age(&days, windows, findings);
+    if let Some(day) = days.iter().find(|day| !day.public.is_attached) {
+        findings.push(Finding::note(
+            "days",
+            format!("the day {} is detached and not yet dropped", day.public.day),
+            "the next run of the pruner goes on with it",
+        ));
+    }
+    Ok(())
+}
+
+/// Days that are missing, above all those of today and tomorrow.
+fn order(days: &[days::Table], today: Day, findings: &mut Vec<Finding>) {
     let mut attached: Vec<i32> = days
         .iter()
         .filter(|day| day.public.is_attached)
@@ -59,27 +87,48 @@ pub(super) async fn examine(
         |number: i32| Day::of_number(number).map_or_else(String::new, |day| day.to_string());
     match (attached.first(), attached.last()) {
         (Some(first), Some(last)) => {
-            let missing: Vec<String> = (*first..=*last).filter(|day| attached.binary_search(day).is_err()).map(shown).collect();
-            if !missing.is_empty() {
+            let has = |day: &i32| attached.binary_search(day).is_ok();
+            let missing: Vec<i32> = (*first..*last).filter(|day| !has(day)).collect();
+            if let (Some(one), Some(other)) = (missing.first(), missing.last()) {
                 findings.push(Finding::warning(
                     "days",
-                    format!("days are missing among those of `processed_messages_by_day`: {}; their messages are refused as expired", missing.join(", ")),
-                    "if they were taken out by mistake, attach them again",
+                    format!(
+                        "{} days are missing among those of `processed_messages_by_day`, from {} to {}; their messages are refused",
+                        missing.len(),
+                        shown(*one),
+                        shown(*other)
+                    ),
+                    "if they were taken out by mistake, attach them again; a partition that lies far ahead does no good, and is best dropped",
                 ));
             }
-            let what = format!("`processed_messages_by_day` has the days from {} to {}, and today is {today}: messages of other days fail", shown(*first), shown(*last));
-            if *first > today.number() || *last < today.number() {
-                findings.push(Finding::error("days", what, create));
-            } else if *last < today.number() + 2 {
-                findings.push(Finding::warning("days", what, create));
+            let what = format!(
+                "`processed_messages_by_day` has the days from {} to {}, and today is {today}: ",
+                shown(*first),
+                shown(*last)
+            );
+            let (today, ahead) = (today.number(), today.number() + 2);
+            if *first > today {
+                findings.push(Finding::error(
+                    "days",
+                    format!("{what}the days up to today are gone, with their claims, as after a run with a clock that was ahead; messages of today fail"),
+                    "attach a partition for today by hand if you know that messages of today that were processed already do not come again; later days are there",
+                ));
+            } else if !has(&today) {
+                findings.push(Finding::error("days", format!("{what}there is none for today, whose messages fail"), CREATE));
+            } else if (today..=ahead).any(|day| !has(&day)) {
+                findings.push(Finding::warning("days", format!("{what}messages of the next days will fail"), CREATE));
             }
         }
         _ => findings.push(Finding::error(
             "days",
             "the table `processed_messages_by_day` has no days, so that nothing can be claimed in it",
-            create,
+            CREATE,
         )),
     }
+}
+
+/// Days that should be gone, or never go.
+fn age(days: &[days::Table], windows: &Windows, findings: &mut Vec<Finding>) {
     match windows.retain_of_days() {
         None | Some(Retain::Forever) => findings.push(Finding::warning(
             "growth",
@@ -97,12 +146,4 @@ pub(super) async fn examine(
             }
         }
     }
-    if let Some(day) = days.iter().find(|day| !day.public.is_attached) {
-        findings.push(Finding::note(
-            "days",
-            format!("the day {} is detached and not yet dropped", day.public.day),
-            "the next run of the pruner goes on with it",
-        ));
-    }
-    Ok(())
 }
