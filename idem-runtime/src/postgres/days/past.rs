@@ -67,8 +67,10 @@ pub(crate) async fn drop_past(
     if !exists(conn).await.map_err(failed)? {
         return Ok(());
     }
-    let own_timeout: String = sqlx::query_scalar(
-        "SELECT current_setting('lock_timeout') FROM set_config('lock_timeout', '10s', false)",
+    // Its own is read before it is set: the subquery is not flattened.
+    let (own_timeout, _): (String, String) = sqlx::query_as(
+        "SELECT own.timeout, set_config('lock_timeout', '10s', false) \
+         FROM (SELECT current_setting('lock_timeout') AS timeout OFFSET 0) AS own",
     )
     .persistent(false)
     .fetch_one(&mut *conn)
@@ -85,7 +87,14 @@ pub(crate) async fn drop_past(
                 break;
             }
         }
-        if Some(place) == last || !is_over(conn, table, keep, pruned).await.map_err(failed)? {
+        let is_over = match is_over(conn, table, keep, pruned).await {
+            Err(error) if is_of_others(&error) => {
+                pruned.is_busy = true;
+                break;
+            }
+            known => known.map_err(failed)?,
+        };
+        if Some(place) == last || !is_over {
             if table.public.is_attached {
                 break;
             }
@@ -126,15 +135,20 @@ fn detach(table: &Table, how: &str) -> String {
 fn is_done(result: Result<u64, sqlx::Error>, pruned: &mut Pruned) -> Result<bool, PruneError> {
     match result {
         Ok(_) => Ok(true),
-        Err(sqlx::Error::Database(error))
-            // undefined_table; object_not_in_prerequisite_state
-            if matches!(error.code().as_deref(), Some("42P01" | "55000")) =>
-        {
+        Err(error) if is_of_others(&error) => {
             pruned.is_busy = true;
             Ok(false)
         }
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Whether another process has detached or dropped the day meanwhile.
+fn is_of_others(error: &sqlx::Error) -> bool {
+    let error = error.as_database_error();
+    let code = error.and_then(sqlx::error::DatabaseError::code);
+    // undefined_table; object_not_in_prerequisite_state; deadlock_detected, of two that detach
+    matches!(code.as_deref(), Some("42P01" | "55000" | "40P01"))
 }
 
 /// Drops a table that nobody uses any more, and before that moves its claims to the archive, in steps, so that what is archived once is not
@@ -149,7 +163,8 @@ async fn drop_table(
         crate::backend::begin::<sqlx::Postgres>(conn, Some(sqlx::Postgres::BEGIN_CHUNK))
             .await
             .map_err(failed)?;
-        let lock = format!("LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE NOWAIT");
+        // One that comes to detach it too holds it until it fails. Were it not waited for, both would give up.
+        let lock = format!("LOCK TABLE {name} IN SHARE ROW EXCLUSIVE MODE");
         if let Err(error) = run(conn, lock).await {
             crate::backend::rollback::<sqlx::Postgres>(conn)
                 .await
