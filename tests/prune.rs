@@ -57,7 +57,9 @@ async fn prune<DB: idem::Backend>(
         .chunk(100)
         .pause(Duration::from_millis(1));
     if let Some(path) = archive {
-        pruner = pruner.archive(if path.ends_with(".gz") {
+        let extension = std::path::Path::new(path).extension();
+        let is_compressed = extension.is_some_and(|extension| extension == "gz");
+        pruner = pruner.archive(if is_compressed {
             Archive::json_lines_gz(path)
         } else {
             Archive::json_lines(path)

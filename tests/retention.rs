@@ -5,6 +5,7 @@
     clippy::panic,
     reason = "a test that cannot go on fails"
 )]
+#![allow(clippy::similar_names, reason = "what a pruner has pruned")]
 
 #[path = "retention/clock.rs"]
 mod clock;
