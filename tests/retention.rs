@@ -6,6 +6,10 @@
     reason = "a test that cannot go on fails"
 )]
 #![allow(clippy::similar_names, reason = "what a pruner has pruned")]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "written once, and run on each database"
+)]
 
 #[path = "retention/clock.rs"]
 mod clock;

@@ -27,16 +27,17 @@ fn library() -> PathBuf {
 /// The claims' database is of the real time, and the pruner's process lives a day ahead, or behind.
 #[tokio::test]
 async fn p12_a_clock_of_ours_that_is_wrong_by_a_day_changes_nothing() {
-    for shift in ["+1d", "-1d"] {
-        let (fixture, pool) = super::postgres::pruner::table(1).await;
-        use super::postgres::pruner::{claim, keys};
-        claim(&pool, "billing", "old", 7.1 * 86_400.0).await;
-        claim(&pool, "billing", "young", 6.9 * 86_400.0).await;
-        assert_eq!(pruned_by_a_process(&fixture.url, shift).await, "1");
-        assert_eq!(keys(&pool).await, ["young"]);
+    use super::mysql::pruner as mysql;
+    use super::postgres::pruner as postgres;
 
-        let (fixture, pool) = super::mysql::pruner::table(1).await;
-        use super::mysql::pruner as mysql;
+    for shift in ["+1d", "-1d"] {
+        let (fixture, pool) = postgres::table(1).await;
+        postgres::claim(&pool, "billing", "old", 7.1 * 86_400.0).await;
+        postgres::claim(&pool, "billing", "young", 6.9 * 86_400.0).await;
+        assert_eq!(pruned_by_a_process(&fixture.url, shift).await, "1");
+        assert_eq!(postgres::keys(&pool).await, ["young"]);
+
+        let (fixture, pool) = mysql::table(1).await;
         mysql::claim(&pool, "billing", "old", 7.1 * 86_400.0).await;
         mysql::claim(&pool, "billing", "young", 6.9 * 86_400.0).await;
         assert_eq!(pruned_by_a_process(&fixture.url, shift).await, "1");

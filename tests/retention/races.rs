@@ -37,6 +37,7 @@ async fn deliver(pool: &Pool<Db>, message: &str, errors: &AtomicU64) -> Outcome<
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "one scene")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p12_consumers_and_two_pruners() {
     let (fixture, pool) = table(8).await;
