@@ -9,7 +9,7 @@ use crate::backend::{Backend, BoxFuture, Closes};
 use crate::error::{Error, Step};
 use crate::prune::{self, chunks::Bounds};
 use crate::source::{Guard, Lease, Source as _};
-use crate::{Retain, Windows};
+use crate::{Retain, Windows, handlers};
 
 pub use finding::{Finding, Report, Severity};
 
@@ -56,7 +56,7 @@ pub async fn doctor<DB: Backend>(pool: &Pool<DB>) -> Result<Report, Error> {
 /// As there.
 pub async fn doctor_with<DB: Backend>(pool: &Pool<DB>, windows: &Windows) -> Result<Report, Error> {
     let mut findings = Vec::new();
-    program::examine(&mut findings);
+    program::examine(windows, &mut findings);
     if let Err(invalid) = windows.check() {
         findings.push(Finding::error(
             "windows",
@@ -117,6 +117,10 @@ async fn age<DB: Backend>(
         }
     };
     for consumer in windows.without_window(&consumers) {
+        // Those of this program are named with their handlers.
+        if handlers().any(|handler| handler.consumer == consumer) {
+            continue;
+        }
         findings.push(Finding::warning(
             "growth",
             format!("the claims of the consumer `{consumer}` have no window, so that they are kept for ever and the table grows"),

@@ -29,7 +29,7 @@ pub(crate) const DAYS_AHEAD: u16 = 7;
 /// # #[cfg(feature = "sqlite")]
 /// # async fn example(pool: sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
 /// // The handlers say how long: `#[idempotent(…, retain = "7d", redelivery = "4d")]`.
-/// let pruner = idem::Pruner::new(&pool);
+/// let pruner = idem::Pruner::new(&pool).on_error(|error| eprintln!("{error}"));
 /// tokio::spawn(async move { eprintln!("no longer pruning: {}", pruner.run().await) });
 /// # Ok(())
 /// # }
@@ -58,9 +58,11 @@ pub struct Pruner<DB: Backend> {
     days_ahead: u16,
     archive: Archive,
     report: Option<Report>,
+    complain: Option<Complain>,
 }
 
 type Report = Arc<dyn Fn(&Pruned) + Send + Sync>;
+type Complain = Arc<dyn Fn(&PruneError) + Send + Sync>;
 
 impl<DB: Backend> Pruner<DB> {
     /// With the windows of the program's handlers.
@@ -74,6 +76,7 @@ impl<DB: Backend> Pruner<DB> {
             days_ahead: DAYS_AHEAD,
             archive: Archive::none(),
             report: None,
+            complain: None,
         }
     }
 
@@ -141,6 +144,13 @@ impl<DB: Backend> Pruner<DB> {
         self.report = Some(Arc::new(report));
         self
     }
+
+    /// Calls this with each error after which [`run`](Pruner::run) tries again. With the feature `tracing` they are logged besides; without either,
+    /// nobody hears of them.
+    pub fn on_error(mut self, complain: impl Fn(&PruneError) + Send + Sync + 'static) -> Self {
+        self.complain = Some(Arc::new(complain));
+        self
+    }
 }
 
 /// It shares the pool and the archive.
@@ -155,6 +165,7 @@ impl<DB: Backend> Clone for Pruner<DB> {
             days_ahead: self.days_ahead,
             archive: self.archive.clone(),
             report: self.report.clone(),
+            complain: self.complain.clone(),
         }
     }
 }

@@ -399,11 +399,18 @@ async fn p12_cancelled_anywhere_nothing_is_lost() {
 async fn run_goes_on_after_failures() {
     let fixture: Fixture<Db> = Fixture::new().await;
     let pool = fixture.pool(2).await;
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let report = Arc::clone(&errors);
     let pruner = Pruner::new(&pool)
         .window("billing", WEEK)
-        .every(Duration::from_millis(100));
+        .every(Duration::from_millis(100))
+        .on_error(move |error| report.lock().unwrap().push(error.to_string()));
     let running = tokio::spawn(async move { pruner.run().await });
     tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(
+        errors.lock().unwrap()[0].contains("idem::migrate"),
+        "somebody hears of it"
+    );
     idem::migrate(&pool).await.unwrap();
     for round in 0..3 {
         claim(&pool, "billing", &format!("old {round}"), 30.0 * DAY).await;

@@ -21,6 +21,33 @@ pub struct Pruned {
     pub without_window: Vec<String>,
 }
 
+/// As in `removed 12 claims (2 business keys) in 1 chunks, 12 archived`.
+impl std::fmt::Display for Pruned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "removed {} claims", self.claims)?;
+        if self.business_keys > 0 {
+            write!(f, " ({} business keys)", self.business_keys)?;
+        }
+        write!(f, " in {} chunks", self.chunks)?;
+        for (count, what) in [
+            (self.archived, "archived"),
+            (self.days_dropped.into(), "days dropped"),
+            (self.days_created.into(), "days created"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        if self.is_busy {
+            f.write_str("; another pruner is at work")?;
+        }
+        if !self.without_window.is_empty() {
+            write!(f, "; without a window: {}", self.without_window.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
 /// What a run would remove for one consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -29,8 +29,8 @@ impl<DB: Backend> Pruner<DB> {
     /// Runs again and again, with a rest between, for as long as the future is polled: spawn it once at start-up. When the database
     /// or the archive is out of reach it tries again, after a second at first, and with longer rests each time.
     ///
-    /// Returns only when it makes no sense to go on: a window is too short, or the pool is closed. Everything else is logged, with the feature
-    /// `tracing`, and tried again: somebody may mend it while the program runs.
+    /// Returns only when it makes no sense to go on: a window is too short, or the pool is closed. Everything else, a missing table
+    /// included, is tried again, since somebody may mend it while the program runs: hear of it by [`on_error`](Pruner::on_error) or the feature `tracing`.
     pub async fn run(&self) -> PruneError {
         const FIRST: Duration = Duration::from_secs(1);
         let mut rest = FIRST;
@@ -45,6 +45,9 @@ impl<DB: Backend> Pruner<DB> {
                 // Somebody may mend it while the program runs, whatever it is.
                 Err(error) => {
                     crate::trace::prune_failed(&error);
+                    if let Some(complain) = &self.complain {
+                        complain(&error);
+                    }
                     if self.pool.is_closed() {
                         return error;
                     }
@@ -210,7 +213,7 @@ impl<DB: Backend> Pruner<DB> {
         pruned: &mut Pruned,
     ) -> Result<(), PruneError> {
         let (conn, guard) = lease.split();
-        // A lock of the session's is held meanwhile, and the session says how long it waits.
+        // The session says meanwhile how long it waits.
         guard.close = DB::CLOSES != Closes::Never;
         DB::drop_days(conn, &self.days(), &self.archive, pruned).await?;
         *guard = Guard::default();
