@@ -133,7 +133,7 @@ pub(crate) enum Command {
     Partitions {
         #[command(subcommand)]
         action: Option<PartitionAction>,
-        /// How long days are kept; older ones are expired
+        /// How long days are kept: `create` makes them from so long ago on, and `drop-expired` drops older ones
         #[arg(long, value_name = "WINDOW", global = true)]
         retain: Option<idem::Retain>,
         /// For how many days partitions are created ahead

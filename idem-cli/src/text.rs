@@ -95,7 +95,7 @@ pub(crate) fn nearest<'n>(wrong: &str, names: &'n [String]) -> Option<&'n String
     names
         .iter()
         .min_by_key(|name| distance(name))
-        .filter(|name| distance(name) <= wrong.chars().count().max(3) / 3)
+        .filter(|name| distance(name) <= wrong.chars().count().div_ceil(3))
 }
 
 /// How many characters have to change (Levenshtein).
@@ -150,6 +150,7 @@ mod tests {
         let names = ["billing".to_owned(), "email".to_owned()];
         assert_eq!(nearest("biling", &names), Some(&names[0]));
         assert_eq!(nearest("Email", &names), Some(&names[1]));
+        assert_eq!(nearest("mial", &names), Some(&names[1]));
         assert_eq!(nearest("projection", &names), None);
     }
 }

@@ -35,7 +35,7 @@ pub const MAX_KEY_BYTES: usize = 1024;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the key of a message",
-    label = "this key is a `{Self}`; a key is a string, an integer, a `Uuid`, bytes, or a tuple of these",
+    label = "this key is a `{Self}`; a key is a string, an integer, a `Uuid` (feature `uuid`), bytes, or a tuple of these",
     note = "a struct: name the field that identifies the message, as in `key = \"event.id\"`, or implement `idem::Key` for a newtype around an id",
     note = "`Option`: a message without an id would be the same message as every other one without an id; decide what identifies it, refuse it before the handler, or let a `business_key` stand beside it",
     note = "floats, `bool` and `()` do not identify a message: many messages share a value, or equal values differ in their bits"

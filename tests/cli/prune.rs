@@ -14,6 +14,7 @@ on_each_database! {
     a_dry_run_changes_nothing
     windows_of_consumers_and_business_keys
     what_goes_is_archived
+    a_slip_in_a_name_removes_nothing
     an_archive_that_cannot_be_written_stops_it
     two_at_once
     ctrl_c_stops_between_chunks
@@ -99,6 +100,24 @@ async fn windows_of_consumers_and_business_keys(db: Db) {
             "is_busy": false, "is_interrupted": false, "without_window": ["billing"]})
     );
     assert_eq!(json.stderr, "");
+}
+
+/// A slip in a name is no reason to remove what the right name would have kept.
+async fn a_slip_in_a_name_removes_nothing(db: Db) {
+    let db = filled(db).await;
+    let slip = ["--window", "mial=forever"];
+    let answer = db.idem(&[&WEEK[..], &slip].concat());
+    answer.fails(2, &["`mial` has no claims, and `mail`", "write `mail`"]);
+    assert_eq!(db.claims().await, 6);
+    let other = ["--window", "reporting=forever", "--dry-run"];
+    let noted = db.idem(&[&WEEK[..], &other].concat());
+    assert!(
+        noted
+            .stderr
+            .contains("note: the consumer `reporting` has no claims"),
+        "{}",
+        noted.stderr
+    );
 }
 
 async fn what_goes_is_archived(db: Db) {

@@ -118,6 +118,18 @@ fn a_wrong_command_line_is_told() {
             &["--chunk"],
         ),
         (
+            &[
+                "prune",
+                "--retain",
+                "7d",
+                "--redelivery",
+                "4d",
+                "--archive",
+                "table",
+            ],
+            &["ends in .jsonl or .jsonl.gz", "--archive-table"],
+        ),
+        (
             &["prune", "--archive", "a", "--archive-table"],
             &["cannot be used with"],
         ),

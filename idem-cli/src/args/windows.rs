@@ -65,6 +65,16 @@ impl WindowArgs {
         Ok(windows)
     }
 
+    /// The consumers that are named.
+    pub(crate) fn consumers(&self) -> impl Iterator<Item = &str> {
+        let windows = self.window.iter().chain(&self.business_window);
+        let redelivery = self
+            .redelivery
+            .iter()
+            .filter_map(|(name, _)| name.as_deref());
+        windows.map(|(name, _)| name.as_str()).chain(redelivery)
+    }
+
     fn every_window_has_its_redelivery(&self) -> Result<(), Failure> {
         let has_default = self.redelivery.iter().any(|(name, _)| name.is_none());
         let is_covered = |consumer: &str| {

@@ -4,7 +4,7 @@ use super::{EncodedKey, InvalidKey, Key};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the key of a message",
     label = "this key is a `{Self}`; beside a business key it is a `Key` or an `Option` of one",
-    note = "a key is a string, an integer, a `Uuid`, bytes, or a tuple of these; name the field that identifies the message, as in `key = \"event.id\"`"
+    note = "a key is a string, an integer, a `Uuid` (feature `uuid`), bytes, or a tuple of these; name the field that identifies the message, as in `key = \"event.id\"`"
 )]
 pub trait OptionalKey {
     /// The key as it is stored, if there is one.
