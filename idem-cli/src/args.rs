@@ -189,8 +189,20 @@ pub(crate) enum PartitionAction {
     List,
     /// Create the table by days and the partitions of the days to come, where they are missing
     Create,
-    /// Drop the days that are past their retention window
-    DropExpired,
+    /// Drop the days that are past their retention window, with the claims of all consumers in them
+    ///
+    /// Asks first. A pruner in your programs does this by itself, by the windows of the handlers.
+    DropExpired {
+        /// How long the broker may redeliver, which --retain must exceed
+        #[arg(long, value_name = "TIME", value_parser = duration::time)]
+        redelivery: Option<Duration>,
+        /// Show what would go, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask (needed where there is no terminal)
+        #[arg(long, short)]
+        yes: bool,
+    },
 }
 
 /// A database that holds claims.

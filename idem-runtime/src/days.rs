@@ -51,6 +51,9 @@ use crate::{Archive, Day, PruneError, Pruned, Retain, Windows};
 /// 3. When the last old worker has been gone for longer than the redelivery window, deploy without `from_plain`. The pruner removes what is left in
 ///    the plain table, by its windows.
 ///
+/// From the second step on the window counts from the message's own time, and no longer from its claim: a backlog that is older is refused as
+/// [`Error::Expired`]. Choose `retain` so that it covers the longest wait for a first delivery as well, and let a backlog drain before.
+///
 /// Back again is the same road: `from_plain` first, and then without `time`.
 ///
 /// # Limits
@@ -136,10 +139,8 @@ impl Days {
     /// [`PruneError::Database`], for instance when a transaction stays open for longer than ten seconds; the next call goes on from there.
     pub async fn drop_expired(&self) -> Result<u32, PruneError> {
         let mut pruned = Pruned::default();
-        let keep = match self.retain {
-            Some(Retain::Forever) => return Ok(0),
-            Some(Retain::For(retain)) => days::Keep::All(retain.as_secs_f64()),
-            None => days::Keep::Windows(&self.windows),
+        let Some(keep) = self.keep() else {
+            return Ok(0);
         };
         let mut lease = (&self.pool).lease().await.map_err(PruneError::Database)?;
         let (conn, guard) = lease.split();
@@ -147,6 +148,28 @@ impl Days {
         days::drop_past(conn, keep, &Archive::none(), &mut pruned).await?;
         *guard = Guard::default();
         Ok(pruned.days_dropped)
+    }
+
+    /// The days that [`drop_expired`](Days::drop_expired) would drop now. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Database`]
+    pub async fn expired(&self) -> Result<Vec<Partition>, Error> {
+        let Some(keep) = self.keep() else {
+            return Ok(Vec::new());
+        };
+        let mut lease = (&self.pool).lease().await?;
+        let days = days::past(lease.connection(), keep).await;
+        days.map_err(Error::database(Step::Days))
+    }
+
+    fn keep(&self) -> Option<days::Keep<'_>> {
+        match self.retain {
+            Some(Retain::Forever) => None,
+            Some(Retain::For(retain)) => Some(days::Keep::All(retain.as_secs_f64())),
+            None => Some(days::Keep::Windows(&self.windows)),
+        }
     }
 
     /// The days that there are, from the oldest on.

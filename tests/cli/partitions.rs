@@ -56,9 +56,21 @@ async fn days_are_created_listed_and_dropped() {
 
     db.idem(&["partitions", "drop-expired"])
         .fails(2, &["nothing says how long days are kept", "--retain 7d"]);
-    let dropped = db
-        .idem(&["partitions", "drop-expired", "--retain", "1d", "--json"])
-        .json();
+    let drop = ["partitions", "drop-expired", "--retain", "1d"];
+    db.idem(&drop)
+        .fails(2, &["how long the broker may redeliver", "--redelivery 4d"]);
+    db.idem(&[&drop[..], &["--redelivery", "1d"]].concat())
+        .fails(2, &["runs a second time"]);
+    let drop = [&drop[..], &["--redelivery", "12h"]].concat();
+    db.idem(&drop)
+        .fails(2, &["there is no terminal to ask at", "--yes"]);
+    let preview = db.idem(&[&drop[..], &["--dry-run"]].concat()).done();
+    assert!(
+        preview.contains(&before[0]) && preview.contains("nothing was changed"),
+        "{preview}"
+    );
+    assert_eq!(days(&db.idem(&["partitions", "--json"]).json()), before);
+    let dropped = db.idem(&[&drop[..], &["--yes", "--json"]].concat()).json();
     let gone: Vec<&str> = dropped["dropped"]
         .as_array()
         .unwrap()
@@ -67,10 +79,8 @@ async fn days_are_created_listed_and_dropped() {
         .collect();
     assert!(!gone.is_empty() && before.starts_with(&gone), "{dropped}");
     assert_eq!(days(&dropped), before[gone.len()..]);
-    let nothing = db
-        .idem(&["partitions", "drop-expired", "--retain", "1d"])
-        .done();
-    assert_eq!(nothing, "dropped nothing: no day is past 1d\n");
+    let nothing = db.idem(&drop).done();
+    assert_eq!(nothing, "dropped nothing: no day is past its window\n");
 }
 
 #[tokio::test]
@@ -79,7 +89,14 @@ async fn other_databases_have_none() {
         for action in [
             &["partitions"][..],
             &["partitions", "create"],
-            &["partitions", "drop-expired", "--retain", "1d"],
+            &[
+                "partitions",
+                "drop-expired",
+                "--retain",
+                "1d",
+                "--redelivery",
+                "1h",
+            ],
         ] {
             db.idem(action)
                 .fails(2, &["for PostgreSQL only", "`idem prune`"]);

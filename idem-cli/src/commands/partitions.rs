@@ -1,4 +1,6 @@
-use idem::{Days, Retain};
+use std::time::Duration;
+
+use idem::{Days, Retain, Windows};
 use serde::Serialize;
 use sqlx::PgPool;
 
@@ -7,6 +9,7 @@ use crate::database::{Database, Pool};
 use crate::failure::{Code, Failure};
 use crate::report::Report;
 use crate::store;
+use crate::terminal;
 use crate::text::{self, Align};
 
 const RIGHTS: &str = "to own the table `processed_messages_by_day`, and CREATE on its schema";
@@ -52,7 +55,14 @@ pub(super) async fn run(
             let text = format!("{}\n{}", created(number), text(&document.partitions));
             Report::new(text, &document)
         }
-        PartitionAction::DropExpired => drop_expired(database, pool, retain).await,
+        PartitionAction::DropExpired {
+            redelivery,
+            dry_run,
+            yes,
+        } => {
+            let days = Days::new(pool).retain(window(retain, redelivery)?);
+            drop_expired(database, pool, &days, dry_run, yes).await
+        }
     }
 }
 
@@ -83,45 +93,100 @@ pub(super) fn created(number: u32) -> String {
     }
 }
 
-async fn drop_expired(
-    database: &Database,
-    pool: &PgPool,
-    retain: Option<Retain>,
-) -> Result<Report, Failure> {
+/// How long days are kept, if that is longer than the broker may redeliver.
+fn window(retain: Option<Retain>, redelivery: Option<Duration>) -> Result<Retain, Failure> {
     let Some(retain) = retain else {
         let what = "nothing says how long days are kept, so that none is expired";
         return Err(Failure::usage(what).remedy(
-            "add, for example, `--retain 7d`; it must exceed what the broker may redeliver",
+            "add, for example, `--retain 7d --redelivery 4d`; the first must exceed the second",
         ));
     };
+    if redelivery.is_none() && retain != Retain::Forever {
+        let what = "nothing says how long the broker may redeliver, so that nobody can tell whether the days are kept long enough; a message of a day that \
+            is gone is refused";
+        return Err(Failure::usage(what).remedy("add `--redelivery 4d`, with the longest time after which a message may still come again"));
+    }
+    let windows = Windows::new()
+        .default_window(retain)
+        .default_redelivery(redelivery.unwrap_or_default());
+    windows
+        .check()
+        .map_err(|invalid| Failure::usage(invalid.to_string()))?;
+    Ok(retain)
+}
+
+async fn drop_expired(
+    database: &Database,
+    pool: &PgPool,
+    days: &Days,
+    dry_run: bool,
+    yes: bool,
+) -> Result<Report, Failure> {
     let before = list(database, pool).await?;
-    let dropped = Days::new(pool).retain(retain).drop_expired().await;
+    let expired = days.expired().await;
+    let expired: Vec<String> = expired
+        .map_err(|error| database.explain(RIGHTS)(error.into()))?
+        .iter()
+        .map(|partition| partition.day.to_string())
+        .collect();
+    let what = format!(
+        "{}: {}",
+        text::count(expired.len().try_into().unwrap_or(0), "day", "days"),
+        expired.join(", ")
+    );
+    let report = |partitions, dropped: Vec<String>, text: String| {
+        let document = Document {
+            partitions,
+            created: None,
+            dropped: Some(dropped),
+        };
+        Report::new(text, &document)
+    };
+    if expired.is_empty() {
+        return report(
+            before,
+            expired,
+            "dropped nothing: no day is past its window".to_owned(),
+        );
+    }
+    if dry_run {
+        return report(
+            before,
+            Vec::new(),
+            format!("would drop {what}; nothing was changed (--dry-run)"),
+        );
+    }
+    if !yes {
+        if !terminal::can_ask() {
+            let what = "drop-expired asks before it drops days, and there is no terminal to ask at";
+            return Err(Failure::usage(what).remedy("add `--yes`; nothing was dropped"));
+        }
+        terminal::note(format_args!(
+            "{what}\nTheir claims go with them, of all consumers. Later deliveries of their messages are refused."
+        ));
+        if !terminal::ask(&format!("Drop these days from {}?", database.target)).await {
+            return Err(Failure::new(
+                Code::Declined,
+                "declined; nothing was dropped",
+            ));
+        }
+    }
+    let dropped = days.drop_expired().await;
     dropped.map_err(|error| database.explain(RIGHTS)(error.into()))?;
     let partitions = list(database, pool).await?;
-    let is_gone = |partition: &&Partition| {
-        let mut kept = partitions.iter();
-        !kept.any(|kept| kept.table == partition.table)
-    };
+    let is_gone =
+        |partition: &&Partition| partitions.iter().all(|kept| kept.table != partition.table);
     let dropped: Vec<String> = before
         .iter()
         .filter(is_gone)
         .map(|partition| partition.day.clone())
         .collect();
-    let text = if dropped.is_empty() {
-        format!("dropped nothing: no day is past {retain}")
-    } else {
-        format!(
-            "dropped {}: {}",
-            text::count(dropped.len().try_into().unwrap_or(0), "day", "days"),
-            dropped.join(", ")
-        )
-    };
-    let document = Document {
-        partitions,
-        created: None,
-        dropped: Some(dropped),
-    };
-    Report::new(text, &document)
+    let text = format!(
+        "dropped {}: {}",
+        text::count(dropped.len().try_into().unwrap_or(0), "day", "days"),
+        dropped.join(", ")
+    );
+    report(partitions, dropped, text)
 }
 
 #[derive(Serialize)]

@@ -14,7 +14,7 @@ use crate::{Partition, PruneError, Retain, Windows, handlers};
 /// How far back days are made at first where no window says so, in seconds.
 pub(crate) const MONTH: f64 = 31.0 * 24.0 * 60.0 * 60.0;
 
-pub(crate) use past::{Keep, drop_past};
+pub(crate) use past::{Keep, drop_past, past};
 
 /// How far back days are made at most, in seconds: three years, which are some thousand partitions.
 const LONGEST: f64 = 1096.0 * 24.0 * 60.0 * 60.0;

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 use super::{MARK, Table, exists, failed, list};
 use crate::postgres::chunks::{CONSUMERS, run};
 use crate::prune::chunks::{Chunks as _, Removed};
-use crate::{Archive, PruneError, Pruned, Retain, Windows};
+use crate::{Archive, Partition, PruneError, Pruned, Retain, Windows};
 
 /// Which days stay.
 #[derive(Clone, Copy)]
@@ -54,6 +54,25 @@ async fn is_over(
         }
     }
     Ok(is_over)
+}
+
+/// The days that [`drop_past`] would drop.
+pub(crate) async fn past(
+    conn: &mut PgConnection,
+    keep: Keep<'_>,
+) -> Result<Vec<Partition>, sqlx::Error> {
+    let tables = list(conn).await?;
+    let last = tables.iter().rposition(|table| table.public.is_attached);
+    let mut past = Vec::new();
+    for (place, table) in tables.into_iter().enumerate() {
+        let is_over = is_over(conn, &table, keep, &mut Pruned::default()).await?;
+        if is_over && Some(place) != last && (table.public.is_attached || table.is_marked) {
+            past.push(table.public);
+        } else if table.public.is_attached {
+            break;
+        }
+    }
+    Ok(past)
 }
 
 /// Detaches and drops days from the oldest on, up to the first that is kept. A day is detached outside of a transaction, so that the session says
