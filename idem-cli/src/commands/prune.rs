@@ -1,3 +1,4 @@
+mod names;
 mod progress;
 
 use std::sync::{Arc, Mutex};
@@ -39,47 +40,6 @@ pub(super) fn check(args: &PruneArgs) -> Result<(), Failure> {
     args.windows.windows().map(drop)
 }
 
-/// A slip in a name would leave the consumer that was meant to the default window, which may be shorter.
-async fn check_names<DB: Store>(
-    pool: &Pool<DB>,
-    shape: &store::Shape,
-    database: &Database,
-    args: &PruneArgs,
-) -> Result<(), Failure> {
-    const CONSUMERS: usize = 1000;
-    let mut known = Vec::new();
-    for table in shape.tables() {
-        let names = DB::consumer_names(pool, table, CONSUMERS).await;
-        known.extend(names.map_err(|error| database.explain(RIGHTS)(error.into()))?);
-    }
-    if known.len() >= CONSUMERS {
-        return Ok(());
-    }
-    let unnamed: Vec<String> = known
-        .iter()
-        .filter(|name| args.windows.consumers().all(|named| named != name.as_str()))
-        .cloned()
-        .collect();
-    for named in args.windows.consumers() {
-        if known.iter().any(|name| name == named) {
-            continue;
-        }
-        if let Some(meant) = text::nearest(named, &unnamed) {
-            return Err(Failure::usage(format!(
-                "the consumer `{}` has no claims, and `{}`, which is named nowhere, has: nothing is removed, since its claims may go too early",
-                text::shown(named),
-                text::shown(meant)
-            ))
-            .remedy(format!("write `{}` if you mean that one; if not, give it a window too", text::shown(meant))));
-        }
-        terminal::note(format_args!(
-            "note: the consumer `{}` has no claims",
-            text::shown(named)
-        ));
-    }
-    Ok(())
-}
-
 const RIGHTS: &str = "SELECT and DELETE on processed_messages; with --archive-table also INSERT on processed_messages_archive (or the right to create \
     it), and with a table by days to own it";
 
@@ -89,7 +49,7 @@ pub(super) async fn run<DB: Store>(
     args: &PruneArgs,
 ) -> Result<Report, Failure> {
     let shape = store::require(pool, database).await?;
-    check_names(pool, &shape, database, args).await?;
+    names::check(pool, &shape, database, args).await?;
     let pruner = pruner(pool, args)?;
     let explain = |error| explain(error, database, args);
     if args.dry_run {
