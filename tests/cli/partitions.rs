@@ -66,7 +66,7 @@ async fn days_are_created_listed_and_dropped() {
         .fails(2, &["there is no terminal to ask at", "--yes"]);
     let preview = db.idem(&[&drop[..], &["--dry-run"]].concat()).done();
     assert!(
-        preview.contains(&before[0]) && preview.contains("nothing was changed"),
+        preview.contains(before[0]) && preview.contains("nothing was changed"),
         "{preview}"
     );
     assert_eq!(days(&db.idem(&["partitions", "--json"]).json()), before);

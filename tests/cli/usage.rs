@@ -57,6 +57,7 @@ fn every_command_explains_itself() {
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "a table")]
 #[test]
 fn a_wrong_command_line_is_told() {
     for (arguments, parts) in [
