@@ -150,7 +150,8 @@ mod tests {
         let names = ["billing".to_owned(), "email".to_owned()];
         assert_eq!(nearest("biling", &names), Some(&names[0]));
         assert_eq!(nearest("Email", &names), Some(&names[1]));
-        assert_eq!(nearest("mial", &names), Some(&names[1]));
+        let mail = ["mail".to_owned()];
+        assert_eq!(nearest("mial", &mail), Some(&mail[0]));
         assert_eq!(nearest("projection", &names), None);
     }
 }
