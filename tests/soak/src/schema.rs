@@ -1,13 +1,19 @@
 //! The tables of the effects. None of them prevents a second effect: it is to be seen.
 
+use std::time::Duration;
+
 use crate::message::{ACCOUNTS, AGGREGATES};
 use crate::store::Store;
 
 /// How many claims of long ago the pruners find.
 pub(crate) const OLD_CLAIMS: u32 = 20_000;
 
-/// The consumer of those.
+/// How many they find that they must leave alone.
+pub(crate) const YOUNG_CLAIMS: u32 = 500;
+
+/// The consumer of both, and how long its claims are kept.
 pub(crate) const OLD_CONSUMER: &str = "long-ago";
+pub(crate) const RETAIN: Duration = Duration::from_hours(7 * 24);
 
 /// Creates the tables and the claims of long ago.
 pub(crate) async fn create(store: &Store) -> anyhow::Result<()> {
@@ -39,19 +45,21 @@ pub(crate) async fn create(store: &Store) -> anyhow::Result<()> {
     insert_old_claims(store).await
 }
 
-/// By the database's clock, a month ago.
+/// By the database's clock, some days ago.
 async fn insert_old_claims(store: &Store) -> anyhow::Result<()> {
-    let month_ago = match store {
-        Store::Postgres(_) => "now() - interval '30 days'",
-        Store::MySql(_) => "utc_timestamp(6) - INTERVAL 30 DAY",
-        Store::Sqlite(_) => "strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-30 days')",
-    };
-    let numbers: Vec<u32> = (0..OLD_CLAIMS).collect();
-    for chunk in numbers.chunks(1000) {
-        let rows: Vec<String> = chunk
-            .iter()
-            .map(|number| format!("('{OLD_CONSUMER}', 'old-{number}', {month_ago})"))
-            .collect();
+    let ages = (0..OLD_CLAIMS).map(|number| ("old", number, 30));
+    let ages = ages.chain((0..YOUNG_CLAIMS).map(|number| ("young", number, 6)));
+    let ages: Vec<_> = ages.collect();
+    for chunk in ages.chunks(1000) {
+        let row = |(name, number, days): &(&str, u32, u32)| {
+            let time = match store {
+                Store::Postgres(_) => format!("now() - interval '{days} days'"),
+                Store::MySql(_) => format!("CURRENT_TIMESTAMP(6) - INTERVAL {days} DAY"),
+                Store::Sqlite(_) => format!("strftime('%Y-%m-%d %H:%M:%f', 'now', '-{days} days')"),
+            };
+            format!("('{OLD_CONSUMER}', '{name}-{number}', {time})")
+        };
+        let rows: Vec<String> = chunk.iter().map(row).collect();
         let insert = format!(
             "INSERT INTO processed_messages (consumer, message_id, processed_at) VALUES {}",
             rows.join(", ")
