@@ -22,8 +22,17 @@ macro_rules! handlers {
 
             type Pool = sqlx::Pool<<$connection as sqlx::Connection>::Database>;
 
-            #[idempotent(key = "message.key()", consumer = "book", retain = "7d", redelivery = "1d")]
-            async fn book(tx: &mut $connection, message: &Message, conduct: Conduct) -> Result<(), Fault> {
+            #[idempotent(
+                key = "message.key()",
+                consumer = "book",
+                retain = "7d",
+                redelivery = "1d"
+            )]
+            async fn book(
+                tx: &mut $connection,
+                message: &Message,
+                conduct: Conduct,
+            ) -> Result<(), Fault> {
                 reach(Point::AfterClaim);
                 enter(tx, message).await?;
                 reach(Point::InTheBody);
@@ -31,8 +40,18 @@ macro_rules! handlers {
                 end(tx, message, conduct).await
             }
 
-            #[idempotent(key = "message.key()", consumer = "transfer", retain = "7d", redelivery = "1d", retries = 2)]
-            async fn transfer(tx: &mut $connection, message: &Message, conduct: Conduct) -> Result<(), Fault> {
+            #[idempotent(
+                key = "message.key()",
+                consumer = "transfer",
+                retain = "7d",
+                redelivery = "1d",
+                retries = 2
+            )]
+            async fn transfer(
+                tx: &mut $connection,
+                message: &Message,
+                conduct: Conduct,
+            ) -> Result<(), Fault> {
                 reach(Point::AfterClaim);
                 enter(tx, message).await?;
                 add(tx, message.account, -message.amount).await?;
@@ -53,19 +72,43 @@ macro_rules! handlers {
                 retain = "7d",
                 redelivery = "1d"
             )]
-            async fn charge(tx: &mut $connection, message: &Message, conduct: Conduct) -> Result<(), Fault> {
+            async fn charge(
+                tx: &mut $connection,
+                message: &Message,
+                conduct: Conduct,
+            ) -> Result<(), Fault> {
                 reach(Point::AfterClaim);
-                sqlx::query(SQL.charge).bind(message.order()).bind(message.number).execute(&mut *tx).await?;
+                sqlx::query(SQL.charge)
+                    .bind(message.order())
+                    .bind(message.number)
+                    .execute(&mut *tx)
+                    .await?;
                 reach(Point::InTheBody);
                 end(tx, message, conduct).await
             }
 
-            #[idempotent(key = "message.aggregate()", consumer = "project", version = "message.number")]
-            async fn project(tx: &mut $connection, message: &Message, conduct: Conduct) -> Result<(), Fault> {
+            #[idempotent(
+                key = "message.aggregate()",
+                consumer = "project",
+                version = "message.number"
+            )]
+            async fn project(
+                tx: &mut $connection,
+                message: &Message,
+                conduct: Conduct,
+            ) -> Result<(), Fault> {
                 reach(Point::AfterClaim);
-                sqlx::query(SQL.version).bind(message.aggregate()).bind(message.number).execute(&mut *tx).await?;
+                sqlx::query(SQL.version)
+                    .bind(message.aggregate())
+                    .bind(message.number)
+                    .execute(&mut *tx)
+                    .await?;
                 reach(Point::InTheBody);
-                sqlx::query(SQL.project).bind(message.number).bind(message.aggregate()).execute(&mut *tx).await?;
+                sqlx::query(SQL.project)
+                    .bind(message.number)
+                    .bind(message.aggregate())
+                    .execute(&mut *tx)
+                    .await?;
                 end(tx, message, conduct).await
             }
 
@@ -77,7 +120,11 @@ macro_rules! handlers {
                 retain = "7d",
                 redelivery = "1d"
             )]
-            async fn receipt(tx: &mut $connection, message: &Message, conduct: Conduct) -> Result<i64, Fault> {
+            async fn receipt(
+                tx: &mut $connection,
+                message: &Message,
+                conduct: Conduct,
+            ) -> Result<i64, Fault> {
                 reach(Point::AfterClaim);
                 enter(tx, message).await?;
                 reach(Point::InTheBody);
@@ -93,7 +140,10 @@ macro_rules! handlers {
                 retain = "7d",
                 redelivery = "1d"
             )]
-            async fn batch(tx: &mut $connection, messages: Vec<(Message, Conduct)>) -> Result<(), Fault> {
+            async fn batch(
+                tx: &mut $connection,
+                messages: Vec<(Message, Conduct)>,
+            ) -> Result<(), Fault> {
                 reach(Point::AfterClaim);
                 for (message, _) in &messages {
                     enter(tx, message).await?;
@@ -113,25 +163,46 @@ macro_rules! handlers {
             }
 
             async fn enter(tx: &mut $connection, message: &Message) -> sqlx::Result<()> {
-                sqlx::query(SQL.enter).bind(message.number).execute(tx).await.map(drop)
+                sqlx::query(SQL.enter)
+                    .bind(message.number)
+                    .execute(tx)
+                    .await
+                    .map(drop)
             }
 
             async fn add(tx: &mut $connection, account: i64, amount: i64) -> sqlx::Result<()> {
-                sqlx::query(SQL.add).bind(amount).bind(account).execute(tx).await.map(drop)
+                sqlx::query(SQL.add)
+                    .bind(amount)
+                    .bind(account)
+                    .execute(tx)
+                    .await
+                    .map(drop)
             }
 
             /// The end of a body, as it behaves. What is written before it fails must never be seen.
-            async fn end(tx: &mut $connection, message: &Message, conduct: Conduct) -> Result<(), Fault> {
+            async fn end(
+                tx: &mut $connection,
+                message: &Message,
+                conduct: Conduct,
+            ) -> Result<(), Fault> {
                 match conduct {
                     Conduct::Well => {}
-                    Conduct::Slowly => tokio::time::sleep(std::time::Duration::from_millis(150)).await,
+                    Conduct::Slowly => {
+                        tokio::time::sleep(std::time::Duration::from_millis(150)).await
+                    }
                     Conduct::Fail | Conduct::Panic => {
-                        sqlx::query(SQL.roll_back).bind(message.number).execute(&mut *tx).await?;
+                        sqlx::query(SQL.roll_back)
+                            .bind(message.number)
+                            .execute(&mut *tx)
+                            .await?;
                         assert!(conduct != Conduct::Panic, "{}", conduct.name());
                         return Err(Fault::OnPurpose);
                     }
                     Conduct::DropError => {
-                        sqlx::query("SELECT no_such_column FROM accounts").execute(&mut *tx).await.ok();
+                        sqlx::query("SELECT no_such_column FROM accounts")
+                            .execute(&mut *tx)
+                            .await
+                            .ok();
                     }
                     Conduct::RollBack => {
                         sqlx::raw_sql("ROLLBACK").execute(&mut *tx).await?;
@@ -141,22 +212,33 @@ macro_rules! handlers {
                 Ok(())
             }
 
-            pub(super) async fn deliver(pool: &Pool, message: &Message, conduct: Conduct) -> Delivered {
+            pub(super) async fn deliver(
+                pool: &Pool,
+                message: &Message,
+                conduct: Conduct,
+            ) -> Delivered {
                 match message.kind {
                     Kind::Book => book(pool, message, conduct).await,
                     Kind::Transfer => transfer(pool, message, conduct).await,
                     Kind::Charge => charge(pool, message, conduct).await,
                     Kind::Project => project(pool, message, conduct).await,
                     Kind::Receipt => match receipt(pool, message, conduct).await? {
-                        Outcome::Replayed(value) if value != message.receipt() => Err(Fault::WrongReplay(value)),
+                        Outcome::Replayed(value) if value != message.receipt() => {
+                            Err(Fault::WrongReplay(value))
+                        }
                         Outcome::Duplicate => Err(Fault::NoReplay),
                         outcome => Ok(outcome.map(drop)),
                     },
-                    Kind::Batch => deliver_batch(pool, vec![(message.clone(), conduct)]).await.remove(0),
+                    Kind::Batch => deliver_batch(pool, vec![(message.clone(), conduct)])
+                        .await
+                        .remove(0),
                 }
             }
 
-            pub(super) async fn deliver_batch(pool: &Pool, messages: Vec<(Message, Conduct)>) -> Vec<Delivered> {
+            pub(super) async fn deliver_batch(
+                pool: &Pool,
+                messages: Vec<(Message, Conduct)>,
+            ) -> Vec<Delivered> {
                 idem::batch(messages, |messages| batch(pool, messages)).await
             }
         }
@@ -233,7 +315,10 @@ impl Fault {
             }
             Self::Delivery(error) => {
                 let name = format!("{error:?}");
-                name.split(['(', ' ', '{']).next().unwrap_or_default().to_owned()
+                name.split(['(', ' ', '{'])
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
             }
             Self::Database(error) => format!("body {}", sqlx(error)),
             Self::OnPurpose => "on purpose".to_owned(),
@@ -272,7 +357,11 @@ impl Store {
 
     /// In one transaction, or one by one if that fails.
     pub(crate) async fn deliver_batch(&self, messages: Vec<(Message, Conduct)>) -> Vec<Delivered> {
-        debug_assert!(messages.iter().all(|(message, _)| message.kind == Kind::Batch));
+        debug_assert!(
+            messages
+                .iter()
+                .all(|(message, _)| message.kind == Kind::Batch)
+        );
         match self {
             Self::Postgres(pool) => postgres::deliver_batch(pool, messages).await,
             Self::MySql(pool) => mysql::deliver_batch(pool, messages).await,

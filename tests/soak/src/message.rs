@@ -26,17 +26,6 @@ pub(crate) enum Kind {
     Batch,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Book,
-        Self::Transfer,
-        Self::Charge,
-        Self::Project,
-        Self::Receipt,
-        Self::Batch,
-    ];
-}
-
 /// One message.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
@@ -50,7 +39,8 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn of(seed: u64, number: i64) -> Self {
-        let mut random = Rng::with_seed(seed ^ number.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random =
+            Rng::with_seed(seed ^ number.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15));
         // The first numbers of near seeds are near each other.
         random.u64(..);
         let kind = match random.u8(..100) {
@@ -61,7 +51,7 @@ impl Message {
             52..60 => Kind::Receipt,
             _ => Kind::Batch,
         };
-        let account = random.i64(..ACCOUNTS);
+        let account = random.i64(0..ACCOUNTS);
         Self {
             number,
             kind,

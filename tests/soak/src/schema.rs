@@ -41,7 +41,9 @@ pub(crate) async fn create(store: &Store) -> anyhow::Result<()> {
         let insert = format!("INSERT INTO {table} VALUES {}", rows.join(", "));
         store.execute(insert).await?;
     }
-    store.execute("UPDATE accounts SET balance = 0".to_owned()).await?;
+    store
+        .execute("UPDATE accounts SET balance = 0".to_owned())
+        .await?;
     insert_old_claims(store).await
 }
 

@@ -81,6 +81,21 @@ impl Store {
         with_pool!(self, pool => sqlx::query_scalar(sql).fetch_one(pool).await)
     }
 
+    /// Holds locks for so long that everybody wants.
+    pub(crate) async fn hold(&self, time: Duration) -> sqlx::Result<()> {
+        with_pool!(self, pool => {
+            let mut connection = pool.acquire().await?;
+            // SQLite has one lock for all, which the update takes.
+            let lock = "BEGIN; UPDATE accounts SET balance = balance WHERE id IN (3, 5, 7)";
+            let held = sqlx::raw_sql(lock).execute(&mut *connection).await;
+            if held.is_ok() {
+                tokio::time::sleep(time).await;
+            }
+            sqlx::raw_sql("ROLLBACK").execute(&mut *connection).await?;
+            held.map(drop)
+        })
+    }
+
     pub(crate) async fn close(&self) {
         with_pool!(self, pool => pool.close().await);
     }
@@ -104,7 +119,9 @@ impl Store {
             // Only a connection without a transaction can begin one.
             Self::Sqlite(pool) => {
                 let mut connection = pool.acquire().await?;
-                let begun = sqlx::raw_sql("BEGIN; ROLLBACK").execute(&mut *connection).await;
+                let begun = sqlx::raw_sql("BEGIN; ROLLBACK")
+                    .execute(&mut *connection)
+                    .await;
                 Ok(begun.is_err())
             }
         }

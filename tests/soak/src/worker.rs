@@ -58,8 +58,8 @@ pub(crate) struct Args {
 /// A line on stdin.
 enum Command {
     Order(Deed, Point),
-    /// So many deliveries are given up early.
-    Impatient(u32),
+    /// What is in work is given up soon.
+    Hurry,
     /// The harm is over.
     Calm,
     Status,
@@ -73,7 +73,7 @@ impl Command {
         Some(match word {
             "kill" => Self::Order(Deed::Kill, Point::of(rest)?),
             "stop" => Self::Order(Deed::Stop, Point::of(rest)?),
-            "impatient" => Self::Impatient(rest.parse().ok()?),
+            "hurry" => Self::Hurry,
             "calm" => Self::Calm,
             "status" => Self::Status,
             "finish" => Self::Finish,
@@ -148,7 +148,7 @@ impl Worker {
                 Some(_) = self.tasks.join_next() => {}
                 command = self.commands.recv() => match command {
                     Some(Command::Order(deed, point)) => harm::order(deed, point),
-                    Some(Command::Impatient(deliveries)) => self.deliveries.be_impatient(deliveries),
+                    Some(Command::Hurry) => self.deliveries.hurry(),
                     Some(Command::Calm) => {
                         harm::forget_orders();
                         self.deliveries.be_calm();
@@ -170,7 +170,8 @@ impl Worker {
         let message = Message::of(self.args.seed, arrival.number);
         if message.kind != Kind::Batch {
             let deliveries = Arc::clone(&self.deliveries);
-            self.tasks.spawn(async move { deliveries.single(arrival, message).await });
+            self.tasks
+                .spawn(async move { deliveries.single(arrival, message).await });
             return;
         }
         if self.gathered.is_empty() {
@@ -188,7 +189,8 @@ impl Worker {
             batch.reverse();
         }
         let deliveries = Arc::clone(&self.deliveries);
-        self.tasks.spawn(async move { deliveries.batch(batch).await });
+        self.tasks
+            .spawn(async move { deliveries.batch(batch).await });
     }
 }
 
@@ -207,4 +209,17 @@ fn commands() -> mpsc::UnboundedReceiver<Command> {
         std::process::exit(0);
     });
     receiver
+}
+
+/// Bodies that panic on purpose say nothing.
+pub(crate) fn keep_expected_panics_quiet() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let is_expected = info
+            .payload_as_str()
+            .is_some_and(|text| text.contains(harm::Conduct::Panic.name()));
+        if !is_expected {
+            before(info);
+        }
+    }));
 }

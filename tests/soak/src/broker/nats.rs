@@ -129,5 +129,8 @@ pub(super) async fn acknowledge(message: &Message) -> anyhow::Result<()> {
 
 pub(super) async fn give_back(message: &Message) -> anyhow::Result<()> {
     let again = AckKind::Nak(None);
-    message.ack_with(again).await.map_err(|error| anyhow!(error))
+    message
+        .ack_with(again)
+        .await
+        .map_err(|error| anyhow!(error))
 }

@@ -20,9 +20,15 @@ impl Producer {
     pub(super) async fn connect(url: &str, queue: &str) -> anyhow::Result<Self> {
         let (connection, channel) = open(url).await?;
         channel
-            .queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default())
+            .queue_declare(
+                queue.into(),
+                QueueDeclareOptions::durable(),
+                FieldTable::default(),
+            )
             .await?;
-        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        channel
+            .confirm_select(ConfirmSelectOptions::default())
+            .await?;
         Ok(Self {
             connection,
             channel,
@@ -58,7 +64,10 @@ impl Producer {
             ..QueueDeclareOptions::default()
         };
         let queue = self.queue.as_str().into();
-        let queue = self.channel.queue_declare(queue, options, FieldTable::default()).await?;
+        let queue = self
+            .channel
+            .queue_declare(queue, options, FieldTable::default())
+            .await?;
         Ok(Depth {
             ready: queue.message_count().into(),
             unacknowledged: None,
@@ -67,7 +76,9 @@ impl Producer {
 
     pub(super) async fn remove(&self) -> anyhow::Result<()> {
         let queue = self.queue.as_str().into();
-        self.channel.queue_delete(queue, QueueDeleteOptions::default()).await?;
+        self.channel
+            .queue_delete(queue, QueueDeleteOptions::default())
+            .await?;
         self.connection.close(200, "done".into()).await?;
         Ok(())
     }
@@ -81,7 +92,9 @@ pub(crate) struct Consumer {
 impl Consumer {
     pub(super) async fn connect(url: &str, queue: &str, prefetch: u16) -> anyhow::Result<Self> {
         let (connection, channel) = open(url).await?;
-        channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
+        channel
+            .basic_qos(prefetch, BasicQosOptions::default())
+            .await?;
         let options = BasicConsumeOptions::default();
         let deliveries = channel
             .basic_consume(queue.into(), "".into(), options, FieldTable::default())

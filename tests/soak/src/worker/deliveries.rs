@@ -1,12 +1,13 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::FutureExt as _;
 use idem::Outcome;
 use idem_tests::cancelled_after;
+use tokio::sync::Notify;
 
 use crate::broker::Arrival;
 use crate::event::tell;
@@ -20,7 +21,7 @@ pub(super) struct Deliveries {
     store: Store,
     random: Mutex<Rng>,
     is_calm: AtomicBool,
-    impatient: AtomicU32,
+    hurry: Notify,
 }
 
 /// How long a delivery may take before it is dropped.
@@ -33,7 +34,7 @@ enum Limit {
 
 /// A black hole must not hold a delivery for ever.
 const PATIENT: Duration = Duration::from_secs(8);
-const IMPATIENT: Duration = Duration::from_millis(150);
+const SOON: Duration = Duration::from_millis(100);
 
 impl Deliveries {
     pub(super) fn new(store: Store, random: Rng, is_calm: bool) -> Self {
@@ -41,17 +42,17 @@ impl Deliveries {
             store,
             random: Mutex::new(random),
             is_calm: AtomicBool::new(is_calm),
-            impatient: AtomicU32::new(0),
+            hurry: Notify::new(),
         }
     }
 
     pub(super) fn be_calm(&self) {
         self.is_calm.store(true, Ordering::SeqCst);
-        self.impatient.store(0, Ordering::SeqCst);
     }
 
-    pub(super) fn be_impatient(&self, deliveries: u32) {
-        self.impatient.store(deliveries, Ordering::SeqCst);
+    /// Every delivery that is under way is dropped soon.
+    pub(super) fn hurry(&self) {
+        self.hurry.notify_waiters();
     }
 
     pub(super) async fn single(&self, arrival: Arrival, message: Message) {
@@ -94,10 +95,20 @@ impl Deliveries {
             }
         };
         if delivered.len() != arrivals.len() {
-            tell(format_args!("unexpected a batch of {} came to {}", arrivals.len(), delivered.len()));
+            tell(format_args!(
+                "unexpected a batch of {} came to {}",
+                arrivals.len(),
+                delivered.len()
+            ));
         }
         // Each has a result of its own. In a batch, bodies behave for their neighbours too.
-        let worst = |conduct| if conducts.contains(&conduct) { conduct } else { Conduct::Well };
+        let worst = |conduct| {
+            if conducts.contains(&conduct) {
+                conduct
+            } else {
+                Conduct::Well
+            }
+        };
         for ((arrival, delivered), own) in arrivals.into_iter().zip(delivered).zip(&conducts) {
             let conduct = match &delivered {
                 Err(Fault::Delivery(idem::Error::TransactionLost(_))) => worst(Conduct::RollBack),
@@ -117,7 +128,10 @@ impl Deliveries {
                     Outcome::Replayed(()) => "replayed",
                     Outcome::Stale => "stale",
                 };
-                tell(format_args!("done {name} {}", u8::from(arrival.is_redelivered)));
+                tell(format_args!(
+                    "done {name} {}",
+                    u8::from(arrival.is_redelivered)
+                ));
                 if outcome.is_processed() {
                     reach(Point::BeforeAck);
                 }
@@ -127,7 +141,10 @@ impl Deliveries {
             }
             Err(fault) => {
                 tell(format_args!("failed {}", fault.class()));
-                if conduct != Conduct::Well {
+                if matches!(
+                    conduct,
+                    Conduct::Fail | Conduct::DropError | Conduct::RollBack
+                ) {
                     tell(format_args!("conduct {}", conduct.name()));
                 }
                 if !fault.is_expected(conduct) {
@@ -152,7 +169,11 @@ impl Deliveries {
     async fn limited<T>(&self, limit: Limit, delivery: impl Future<Output = T>) -> Ended<T> {
         let delivery = AssertUnwindSafe(delivery).catch_unwind();
         let ended = match limit {
-            Limit::Time(time) => tokio::time::timeout(time, delivery).await.ok(),
+            Limit::Time(time) => tokio::select! {
+                ended = delivery => Some(ended),
+                () = tokio::time::sleep(time) => None,
+                () = self.told_to_hurry() => None,
+            },
             Limit::Polls(polls) => cancelled_after(polls, delivery).await,
         };
         match ended {
@@ -162,11 +183,18 @@ impl Deliveries {
         }
     }
 
+    async fn told_to_hurry(&self) {
+        self.hurry.notified().await;
+        tokio::time::sleep(SOON).await;
+    }
+
     /// The next borrower of a connection must not find a transaction on it.
     async fn look_for_leaks(&self) {
         match self.store.has_leaked().await {
             Ok(false) => tell(format_args!("no-leak")),
-            Ok(true) => tell(format_args!("unexpected a dropped delivery left its transaction on a pooled connection")),
+            Ok(true) => tell(format_args!(
+                "unexpected a dropped delivery left its transaction on a pooled connection"
+            )),
             // No connection is to be had just now.
             Err(_) => tell(format_args!("leak-not-looked-for")),
         }
@@ -190,13 +218,6 @@ impl Deliveries {
         if self.is_calm.load(Ordering::SeqCst) {
             return Limit::Time(PATIENT);
         }
-        let is_impatient = self
-            .impatient
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
-            .is_ok();
-        if is_impatient {
-            return Limit::Time(IMPATIENT);
-        }
         self.random(|random| match random.u32(..1000) {
             0..10 => Limit::Polls(random.usize(1..40)),
             10..20 => Limit::Time(Duration::from_micros(random.u64(100..20_000))),
@@ -206,7 +227,10 @@ impl Deliveries {
 
     fn random<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
         // A panic in a body happens elsewhere.
-        let mut random = self.random.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut random = self
+            .random
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         draw(&mut random)
     }
 }

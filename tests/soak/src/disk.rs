@@ -1,0 +1,93 @@
+//! A small disk, which can be full: a tmpfs of its own.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use tempfile::TempDir;
+
+/// Where a server keeps its data. Unmounted when it is dropped.
+pub(crate) struct Disk {
+    folder: TempDir,
+    is_mounted: bool,
+}
+
+impl Disk {
+    /// A tmpfs of so many megabytes; or, without the full disk among the harm, a plain directory.
+    pub(crate) fn new(megabytes: u32, is_small: bool) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("idem-soak.").tempdir()?;
+        if is_small {
+            let options = format!("size={megabytes}m,mode=0777");
+            let path = folder.path().display().to_string();
+            if !run_as_root(&["mount", "-t", "tmpfs", "-o", &options, "idem-soak", &path]) {
+                bail!(
+                    "cannot mount a tmpfs, which the full disk needs: run as root (in a container with CAP_SYS_ADMIN), or allow `sudo -n mount`, or leave that harm out with --without-full-disk"
+                );
+            }
+        }
+        // A server runs as a user of its own.
+        let everybody =
+            <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), everybody)?;
+        std::fs::create_dir(folder.path().join("data"))?;
+        Ok(Self {
+            folder,
+            is_mounted: is_small,
+        })
+    }
+
+    /// An empty directory on it.
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Beside the directory.
+    pub(crate) fn filler(&self) -> PathBuf {
+        self.folder.path().join("filler")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            let path = self.folder.path().display().to_string();
+            // Lazily, should a process of a server that was killed still be there.
+            run_as_root(&["umount", "--lazy", &path]);
+        }
+    }
+}
+
+/// Takes all the room there is, and what becomes free, for so long. Returns how often there was none left.
+pub(crate) fn fill(filler: &Path, time: Duration) -> anyhow::Result<u32> {
+    let mut file = File::create(filler).context("no filler")?;
+    let big = vec![0; 1 << 20];
+    let end = Instant::now() + time;
+    let mut full = 0;
+    while Instant::now() < end {
+        if file.write_all(&big).is_ok() {
+            continue;
+        }
+        // The last pages.
+        while file.write_all(&big[..4096]).is_ok() {}
+        full += 1;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(file);
+    std::fs::remove_file(filler)?;
+    Ok(full)
+}
+
+fn run_as_root(words: &[&str]) -> bool {
+    let succeeds = |words: &[&str]| {
+        Command::new(words[0])
+            .args(&words[1..])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    succeeds(words) || succeeds(&[&["sudo", "-n"], words].concat())
+}
