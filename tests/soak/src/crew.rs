@@ -19,6 +19,9 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
+/// The line after a worker's last.
+const GONE: &str = "gone";
+
 /// One place for a worker, which is filled again whenever it becomes empty.
 pub(crate) struct Place {
     number: usize,
@@ -32,7 +35,7 @@ pub(crate) struct Place {
 
 enum State {
     Runs(Runs),
-    /// Until then.
+    /// Until then: the next one starts.
     Empty(Instant),
     /// It was told to, and has.
     Finished,
@@ -45,6 +48,8 @@ struct Runs {
     stopped: Option<(Instant, bool)>,
     /// Killed on purpose.
     is_doomed: bool,
+    /// Everything that it has said was heard, so that it is known whether it was killed on purpose.
+    is_silent: bool,
 }
 
 impl Place {
@@ -74,7 +79,9 @@ impl Place {
                 }
             }
             State::Runs(runs) => {
-                if let Some(status) = runs.child.try_wait()? {
+                if runs.is_silent
+                    && let Some(status) = runs.child.try_wait()?
+                {
                     let is_doomed = runs.is_doomed;
                     let pause = Duration::from_millis(self.random.u64(20..200));
                     self.state = State::Empty(now + pause);
@@ -142,12 +149,14 @@ impl Place {
         let (number, sender) = (self.number, self.lines.clone());
         tokio::spawn(async move {
             let mut lines = BufReader::new(stdout).lines();
-            while let Ok(Some(text)) = lines.next_line().await {
+            loop {
+                let text = lines.next_line().await.ok().flatten();
+                let is_last = text.is_none();
                 let line = Line {
                     place: number,
-                    text,
+                    text: text.unwrap_or_else(|| GONE.to_owned()),
                 };
-                if sender.send(line).is_err() {
+                if sender.send(line).is_err() || is_last {
                     break;
                 }
             }
@@ -157,6 +166,7 @@ impl Place {
             stdin,
             stopped: None,
             is_doomed: false,
+            is_silent: false,
         });
         Ok(())
     }
@@ -165,6 +175,7 @@ impl Place {
     pub(crate) fn hear(&mut self, line: &str) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match (word, &mut self.state) {
+            (GONE, State::Runs(runs)) => runs.is_silent = true,
             ("status", _) => self.in_work = rest.parse().ok(),
             ("kill", State::Runs(runs)) => runs.is_doomed = true,
             ("stop", State::Runs(runs)) => {

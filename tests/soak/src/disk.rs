@@ -60,24 +60,26 @@ impl Drop for Disk {
     }
 }
 
-/// Takes all the room there is, and what becomes free, for so long. Returns how often there was none left.
-pub(crate) fn fill(filler: &Path, time: Duration) -> anyhow::Result<u32> {
+/// How long it may take to fill the disk.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Takes all the room there is, and then what becomes free, for so long. Returns whether there was none left.
+pub(crate) fn fill(filler: &Path, time: Duration) -> anyhow::Result<bool> {
     let mut file = File::create(filler).context("no filler")?;
-    let big = vec![0; 1 << 20];
-    let end = Instant::now() + time;
-    let mut full = 0;
-    while Instant::now() < end {
-        if file.write_all(&big).is_ok() {
-            continue;
-        }
-        // The last pages.
-        while file.write_all(&big[..4096]).is_ok() {}
-        full += 1;
+    let zeros = vec![0; 1 << 20];
+    let end = Instant::now() + PATIENCE;
+    while file.write_all(&zeros).is_ok() && Instant::now() < end {}
+    let full = Instant::now();
+    let mut is_full = false;
+    while full.elapsed() < time {
+        // The last pages, also those that the server has given back meanwhile.
+        while file.write_all(&zeros[..4096]).is_ok() {}
+        is_full = true;
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(file);
     std::fs::remove_file(filler)?;
-    Ok(full)
+    Ok(is_full)
 }
 
 fn run_as_root(words: &[&str]) -> bool {

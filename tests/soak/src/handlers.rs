@@ -158,6 +158,10 @@ macro_rules! handlers {
                 }
                 for (message, conduct) in &messages {
                     end(tx, message, *conduct).await?;
+                    // What is written after that would stay.
+                    if *conduct == Conduct::RollBack {
+                        break;
+                    }
                 }
                 Ok(())
             }

@@ -90,10 +90,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
         Rng::with_seed(args.own_seed),
         args.calm,
     ));
-    if args.prune {
+    let pruner = args.prune.then(|| {
         let store = store.clone();
-        tokio::spawn(async move { store.prune().await });
-    }
+        tokio::spawn(async move { store.prune().await })
+    });
     let mut worker = Worker {
         commands: commands(),
         tasks: JoinSet::new(),
@@ -114,6 +114,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
             Err(_) => tell(format_args!("no-broker")),
         }
         tokio::time::sleep(Duration::from_millis(random.u64(100..400))).await;
+    }
+    // It would keep a connection until its run is over.
+    if let Some(pruner) = pruner {
+        pruner.abort();
     }
     store.close().await;
     tell(format_args!("finished"));

@@ -87,7 +87,7 @@ impl Run {
                     true
                 }
                 _ => match disk::fill(&filler, time) {
-                    Ok(full) => full > 0,
+                    Ok(is_full) => is_full,
                     Err(error) => {
                         tell.send(News::Unexpected(format!(
                             "the disk was not filled: {error:#}"
