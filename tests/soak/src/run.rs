@@ -22,6 +22,9 @@ use crate::tally::Tally;
 use crate::wire::Moment;
 use stage::{News, Stage, Who};
 
+/// How often a run tells how it stands.
+const PROGRESS: Duration = Duration::from_secs(10);
+
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Options {
@@ -91,6 +94,8 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Report> {
         wedged: Vec::new(),
         acts: JoinSet::new(),
         looked: Instant::now(),
+        began: Instant::now(),
+        told: Instant::now(),
     };
     let report = run.play().await;
     run.stage.clear().await;
@@ -106,6 +111,9 @@ struct Run {
     acts: JoinSet<()>,
     /// When the server was last looked after.
     looked: Instant,
+    began: Instant,
+    /// When it was last said how things stand.
+    told: Instant,
 }
 
 impl Run {
@@ -127,6 +135,7 @@ impl Run {
         shared.is_over.store(true, Ordering::SeqCst);
         let time = began.elapsed();
         let rest = Instant::now();
+        self.tell_progress("and peace");
         self.make_peace().await;
         self.wait("the producer ended", || producer.is_finished())
             .await;
@@ -217,6 +226,20 @@ impl Run {
             self.looked = Instant::now();
             self.look_after_server();
         }
+        if self.told.elapsed() > PROGRESS {
+            self.told = Instant::now();
+            self.tell_progress("");
+        }
+    }
+
+    fn tell_progress(&self, what: &str) {
+        eprintln!(
+            "{:>5} s: {} deliveries, {} faults, {} unexpected {what}",
+            self.began.elapsed().as_secs(),
+            self.tally.deliveries,
+            self.tally.harm.total(),
+            self.tally.unexpected.len(),
+        );
     }
 
     fn note(&mut self, news: News) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::broker::{Arrival, Consumer};
@@ -97,6 +97,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<()> {
     let mut worker = Worker {
         commands: commands(),
         tasks: JoinSet::new(),
+        messages: 0,
         gathered: Vec::new(),
         since: Instant::now(),
         deliveries,
@@ -128,7 +129,10 @@ struct Worker {
     args: Args,
     deliveries: Arc<Deliveries>,
     commands: mpsc::UnboundedReceiver<Command>,
-    tasks: JoinSet<()>,
+    /// Each comes to the number of its messages.
+    tasks: JoinSet<usize>,
+    /// In the tasks.
+    messages: usize,
     /// The messages of the next batch.
     gathered: Vec<(Arrival, Message)>,
     /// When the first of them came.
@@ -140,8 +144,10 @@ impl Worker {
     async fn consume(&mut self, mut consumer: Consumer) -> bool {
         loop {
             let flush = self.since + GATHER;
+            // JetStream goes on sending, however many are in work.
+            let has_room = self.in_work() < usize::from(self.args.prefetch);
             tokio::select! {
-                arrival = consumer.next() => match arrival {
+                arrival = consumer.next(), if has_room => match arrival {
                     Ok(arrival) => self.take(arrival),
                     Err(_) => {
                         tell(format_args!("broker-lost"));
@@ -149,7 +155,7 @@ impl Worker {
                     }
                 },
                 () = tokio::time::sleep_until(flush), if !self.gathered.is_empty() => self.deliver_batch(),
-                Some(_) = self.tasks.join_next() => {}
+                Some(done) = self.tasks.join_next() => self.done(done),
                 command = self.commands.recv() => match command {
                     Some(Command::Order(deed, point)) => harm::order(deed, point),
                     Some(Command::Hurry) => self.deliveries.hurry(),
@@ -157,7 +163,7 @@ impl Worker {
                         harm::forget_orders();
                         self.deliveries.be_calm();
                     }
-                    Some(Command::Status) => tell(format_args!("status {}", self.tasks.len() + self.gathered.len())),
+                    Some(Command::Status) => tell(format_args!("status {}", self.in_work())),
                     Some(Command::Finish) | None => break,
                 },
             }
@@ -170,12 +176,26 @@ impl Worker {
         true
     }
 
+    fn in_work(&self) -> usize {
+        self.messages + self.gathered.len()
+    }
+
+    fn done(&mut self, messages: Result<usize, JoinError>) {
+        match messages {
+            Ok(messages) => self.messages -= messages,
+            Err(error) => tell(format_args!("unexpected {error}")),
+        }
+    }
+
     fn take(&mut self, arrival: Arrival) {
         let message = Message::of(self.args.seed, arrival.number);
         if message.kind != Kind::Batch {
             let deliveries = Arc::clone(&self.deliveries);
-            self.tasks
-                .spawn(async move { deliveries.single(arrival, message).await });
+            self.messages += 1;
+            self.tasks.spawn(async move {
+                deliveries.single(arrival, message).await;
+                1
+            });
             return;
         }
         if self.gathered.is_empty() {
@@ -193,8 +213,12 @@ impl Worker {
             batch.reverse();
         }
         let deliveries = Arc::clone(&self.deliveries);
-        self.tasks
-            .spawn(async move { deliveries.batch(batch).await });
+        let messages = batch.len();
+        self.messages += messages;
+        self.tasks.spawn(async move {
+            deliveries.batch(batch).await;
+            messages
+        });
     }
 }
 

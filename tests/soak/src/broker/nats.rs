@@ -31,8 +31,8 @@ impl Producer {
             durable_name: Some(CONSUMER.to_owned()),
             ack_policy: AckPolicy::Explicit,
             ack_wait: ACK_WAIT,
-            // As many as all the workers want.
-            max_ack_pending: 10_000,
+            // Enough for all the workers, also those that were killed.
+            max_ack_pending: 1000,
             ..pull::Config::default()
         };
         stream.get_or_create_consumer(CONSUMER, config).await?;
