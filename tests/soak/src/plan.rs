@@ -41,8 +41,8 @@ pub(crate) enum Harm {
 }
 
 /// How each harm is called in the report. Every name of the plan has to have happened, or the run proves less than it says.
-pub(crate) fn names(database: Database) -> Vec<String> {
-    let mut names: Vec<String> = deck(database, &mut Rng::with_seed(0))
+pub(crate) fn names(database: Database, has_full_disk: bool) -> Vec<String> {
+    let mut names: Vec<String> = deck(database, has_full_disk, &mut Rng::with_seed(0))
         .into_iter()
         .map(Harm::name)
         .collect();
@@ -73,14 +73,17 @@ impl Harm {
 }
 
 /// Every harm that this database can come to, the cheap ones several times.
-fn deck(database: Database, random: &mut Rng) -> Vec<Harm> {
+fn deck(database: Database, has_full_disk: bool, random: &mut Rng) -> Vec<Harm> {
     let mut deck = vec![
         Harm::Kill,
         Harm::CutBroker,
         Harm::CutBroker,
         Harm::CutProducer,
     ];
-    deck.extend([Harm::FullDisk, Harm::Hold]);
+    deck.push(Harm::Hold);
+    if has_full_disk {
+        deck.push(Harm::FullDisk);
+    }
     for point in Point::ALL {
         deck.push(Harm::At(Deed::Kill, point));
     }
@@ -121,6 +124,7 @@ fn deck(database: Database, random: &mut Rng) -> Vec<Harm> {
 /// Deals harm: the same for the same seed.
 pub(crate) struct Plan {
     database: Database,
+    has_full_disk: bool,
     random: Rng,
     cards: Vec<Harm>,
     /// How many deliveries lie between two acts, on average.
@@ -129,9 +133,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(database: Database, seed: u64, every: u64) -> Self {
+    pub(crate) fn new(database: Database, has_full_disk: bool, seed: u64, every: u64) -> Self {
         Self {
             database,
+            has_full_disk,
             random: Rng::with_seed(seed),
             cards: Vec::new(),
             every,
@@ -146,11 +151,21 @@ impl Plan {
         }
         self.next += self.random.u64(self.every / 2..=self.every * 3 / 2);
         if self.cards.is_empty() {
-            self.cards = deck(self.database, &mut self.random);
+            self.cards = deck(self.database, self.has_full_disk, &mut self.random);
             self.random.shuffle(&mut self.cards);
         }
         let harm = self.cards.pop()?;
         Some((harm, self.random.usize(..1000)))
+    }
+
+    /// One harm of each of these names.
+    pub(crate) fn again(&mut self, names: &[String]) -> Vec<(Harm, usize)> {
+        let mut deck = deck(self.database, self.has_full_disk, &mut self.random);
+        deck.retain(|harm| names.contains(&harm.name()));
+        deck.dedup_by_key(|harm| harm.name());
+        deck.into_iter()
+            .map(|harm| (harm, self.random.usize(..1000)))
+            .collect()
     }
 }
 
@@ -161,7 +176,7 @@ mod tests {
     #[test]
     fn a_seed_deals_the_same_harm_again() {
         let deal = |seed| {
-            let mut plan = Plan::new(Database::Postgres, seed, 100);
+            let mut plan = Plan::new(Database::Postgres, true, seed, 100);
             (0..20_000)
                 .filter_map(|count| plan.due(count))
                 .collect::<Vec<_>>()
@@ -172,12 +187,12 @@ mod tests {
 
     #[test]
     fn a_deck_has_every_kind() {
-        let mut plan = Plan::new(Database::Mysql, 1, 100);
-        let deck = deck(Database::Mysql, &mut Rng::with_seed(1)).len();
+        let mut plan = Plan::new(Database::Mysql, true, 1, 100);
+        let deck = deck(Database::Mysql, true, &mut Rng::with_seed(1)).len();
         let dealt = (0..).filter_map(|count| plan.due(count)).take(deck);
         let mut names: Vec<_> = dealt.map(|(harm, _)| harm.name()).collect();
         names.sort();
         names.dedup();
-        assert_eq!(names, super::names(Database::Mysql));
+        assert_eq!(names, super::names(Database::Mysql, true));
     }
 }

@@ -180,10 +180,14 @@ async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
                     }
                     Answers::Late(time, moment) => {
                         shared.tell(Seen::Done(Trick::Delay(time), moment));
-                        if has_given_up(&client, time).await {
+                        let Some(requests) = hold_back(&mut client, time).await else {
                             return shared.tell(Seen::GaveUp(moment));
-                        }
+                        };
                         answers = Answers::Pass;
+                        reader.request(&requests);
+                        if server.write_all(&requests).await.is_err() {
+                            return;
+                        }
                     }
                 }
                 if client.write_all(&answer[..read]).await.is_err() { return }
@@ -192,21 +196,18 @@ async fn serve(mut client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// Waits, unless the client closes its connection before that.
-async fn has_given_up(client: &TcpStream, time: Duration) -> bool {
+/// Waits. Returns what the client has sent meanwhile, unless it has closed its connection.
+async fn hold_back(client: &mut TcpStream, time: Duration) -> Option<Vec<u8>> {
     let end = Instant::now() + time;
-    let mut byte = [0];
+    let mut requests = Vec::new();
     loop {
         tokio::select! {
-            () = sleep_until(end) => return false,
-            read = client.peek(&mut byte) => match read {
-                Ok(0) | Err(_) => return true,
-                // It goes on talking, which waits; a close would be behind that.
-                Ok(_) => sleep(Duration::from_millis(10)).await,
-            },
-        }
-        if Instant::now() >= end {
-            return false;
+            () = sleep_until(end) => return Some(requests),
+            read = client.read_buf(&mut requests) => {
+                if read.unwrap_or_default() == 0 {
+                    return None;
+                }
+            }
         }
     }
 }

@@ -20,10 +20,14 @@ use crate::proxy::Seen;
 use crate::report::Report;
 use crate::tally::Tally;
 use crate::wire::Moment;
+use acts::DROP_AT_BEGIN;
 use stage::{News, Stage, Who};
 
 /// How often a run tells how it stands.
 const PROGRESS: Duration = Duration::from_secs(10);
+
+/// How long at least is waited for harm that did not happen in its time.
+const MORE_TIME: Duration = Duration::from_secs(30);
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]
@@ -93,6 +97,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Report> {
         tally: Tally::default(),
         wedged: Vec::new(),
         acts: JoinSet::new(),
+        to_hurry: Vec::new(),
         looked: Instant::now(),
         began: Instant::now(),
         told: Instant::now(),
@@ -109,6 +114,8 @@ struct Run {
     wedged: Vec<String>,
     /// Harm that takes a while.
     acts: JoinSet<()>,
+    /// Workers one of whose deliveries waits for BEGIN, and is to be dropped there.
+    to_hurry: Vec<usize>,
     /// When the server was last looked after.
     looked: Instant,
     began: Instant,
@@ -118,7 +125,7 @@ struct Run {
 
 impl Run {
     async fn play(&mut self) -> anyhow::Result<Report> {
-        let began = Instant::now();
+        self.began = Instant::now();
         let shared = Arc::clone(&self.stage.shared);
         let order = self.stage.order.clone();
         let through_proxy = producer::Order {
@@ -128,12 +135,10 @@ impl Run {
         let state = Arc::clone(&shared);
         let producer = tokio::spawn(async move { producer::produce(through_proxy, &state).await });
 
-        self.do_harm(began + Duration::from_secs(self.options.seconds), || {
-            producer.is_finished()
-        })
-        .await;
+        let time = Duration::from_secs(self.options.seconds);
+        self.do_harm(time, || producer.is_finished()).await;
         shared.is_over.store(true, Ordering::SeqCst);
-        let time = began.elapsed();
+        let time = self.began.elapsed();
         let rest = Instant::now();
         self.tell_progress("and peace");
         self.make_peace().await;
@@ -181,12 +186,33 @@ impl Run {
         })
     }
 
-    async fn do_harm(&mut self, end: Instant, is_done: impl Fn() -> bool) {
-        let mut plan = Plan::new(self.options.database, self.options.seed, self.options.every);
+    fn plan(&self) -> Plan {
+        let Options {
+            database,
+            seed,
+            every,
+            ..
+        } = self.options;
+        Plan::new(database, !self.options.without_full_disk, seed, every)
+    }
+
+    /// For the time that was asked for. What has not happened by then is done again, for as long again at most.
+    async fn do_harm(&mut self, time: Duration, is_done: impl Fn() -> bool) {
+        let mut plan = self.plan();
+        let end = self.began + time;
         while Instant::now() < end && !is_done() {
             self.step().await;
             while let Some((harm, victim)) = plan.due(self.tally.deliveries) {
-                if harm != Harm::FullDisk || !self.options.without_full_disk {
+                self.act(harm, victim).await;
+            }
+        }
+        let mut next = end;
+        while Instant::now() < end + time.max(MORE_TIME) && !is_done() && !self.missing().is_empty()
+        {
+            self.step().await;
+            if Instant::now() >= next {
+                next = Instant::now() + Duration::from_secs(2);
+                for (harm, victim) in plan.again(&self.missing()) {
                     self.act(harm, victim).await;
                 }
             }
@@ -221,6 +247,9 @@ impl Run {
             if let Err(error) = place.tend() {
                 self.tally.unexpected.push(error.to_string());
             }
+        }
+        for place in std::mem::take(&mut self.to_hurry) {
+            self.stage.places[place].tell("hurry").await;
         }
         if self.looked.elapsed() > Duration::from_millis(500) {
             self.looked = Instant::now();
@@ -257,6 +286,11 @@ impl Run {
 
     fn note_seen(&mut self, who: Who, seen: Seen) {
         match seen {
+            Seen::Done(DROP_AT_BEGIN, Moment::Begin) => {
+                if let Who::Database(place) = who {
+                    self.to_hurry.push(place);
+                }
+            }
             Seen::Done(trick, moment) => self.tally.harm.add(Harm::Trick(trick, moment).name(), 1),
             Seen::GaveUp(Moment::Begin) => self.tally.harm.add(Harm::DropAtBegin.name(), 1),
             Seen::GaveUp(_) => self
@@ -265,7 +299,7 @@ impl Run {
                 .add("gave up while the answer was late", 1),
             Seen::Cut => {
                 let harm = match who {
-                    Who::Database => Harm::CutDatabase,
+                    Who::Database(_) => Harm::CutDatabase,
                     Who::Broker => Harm::CutBroker,
                     Who::Producer => Harm::CutProducer,
                 };
@@ -381,11 +415,8 @@ impl Run {
 
     /// The kinds of the plan that have not happened.
     fn missing(&self) -> Vec<String> {
-        let mut names = plan::names(self.options.database);
+        let mut names = plan::names(self.options.database, !self.options.without_full_disk);
         names.retain(|name| self.tally.harm.of(name) == 0);
-        if self.options.without_full_disk {
-            names.retain(|name| *name != Harm::FullDisk.name());
-        }
         names
     }
 }

@@ -10,6 +10,9 @@ use crate::proxy::Trick;
 use crate::store::Store;
 use crate::wire::Moment;
 
+/// By its length the supervisor knows it again, and then tells the worker to hurry.
+pub(super) const DROP_AT_BEGIN: Trick = Trick::Delay(Duration::from_millis(1501));
+
 impl Run {
     /// Does harm, or arranges for it. It is counted when it has happened.
     pub(super) async fn act(&mut self, harm: Harm, victim: usize) {
@@ -39,10 +42,9 @@ impl Run {
             Harm::CutBroker => self.stage.brokers[place].cut(),
             Harm::CutProducer => self.stage.producers.cut(),
             Harm::DropAtBegin => {
-                // The first worker's one connection goes from hand to hand.
-                let late = Trick::Delay(Duration::from_secs(1));
-                self.stage.databases[0].set_trap(late, Moment::Begin);
-                self.stage.places[0].tell("hurry").await;
+                // The first worker's one connection goes from hand to hand, so that the next one finds what is left on it.
+                let place = if victim.is_multiple_of(2) { 0 } else { place };
+                self.stage.databases[place].set_trap(DROP_AT_BEGIN, Moment::Begin);
             }
             Harm::Terminate | Harm::Cancel => {
                 let (store, tell) = (self.stage.store.clone(), self.stage.tell.clone());

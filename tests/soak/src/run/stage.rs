@@ -43,7 +43,8 @@ pub(super) struct Stage {
 /// Which way a proxy is in.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Who {
-    Database,
+    /// Of the worker in this place.
+    Database(usize),
     Broker,
     Producer,
 }
@@ -120,7 +121,13 @@ impl Stage {
             let server = self.lock();
             (server.worker_url("PROXY"), server.address())
         };
-        let database = proxy(options.database.wire(), &address, Who::Database, &self.tell).await?;
+        let database = proxy(
+            options.database.wire(),
+            &address,
+            Who::Database(number),
+            &self.tell,
+        )
+        .await?;
         let broker = proxy(Wire::Opaque, broker, Who::Broker, &self.tell).await?;
         let args = worker::Args {
             database_url: worker_url.replace("PROXY", &database.address.to_string()),

@@ -34,7 +34,7 @@ enum Limit {
 
 /// A black hole must not hold a delivery for ever.
 const PATIENT: Duration = Duration::from_secs(8);
-const SOON: Duration = Duration::from_millis(300);
+const SOON: Duration = Duration::from_millis(20);
 
 impl Deliveries {
     pub(super) fn new(store: Store, random: Rng, is_calm: bool) -> Self {
