@@ -232,3 +232,6 @@ impl Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,9 @@
 //! A small disk, which can be full: a tmpfs of its own.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -28,10 +30,11 @@ impl Disk {
                 );
             }
         }
-        // A server runs as a user of its own.
-        let everybody =
-            <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
-        std::fs::set_permissions(folder.path(), everybody)?;
+        if !is_small {
+            // A server runs as a user of its own.
+            let everybody = <Permissions as PermissionsExt>::from_mode(0o755);
+            std::fs::set_permissions(folder.path(), everybody)?;
+        }
         std::fs::create_dir(folder.path().join("data"))?;
         Ok(Self {
             folder,
@@ -82,14 +85,37 @@ pub(crate) fn fill(filler: &Path, time: Duration) -> anyhow::Result<bool> {
     Ok(is_full)
 }
 
+/// Goes on in a space of mounts of this process's own, if this is root: a disk is gone then also when this process is killed.
+pub(crate) fn keep_mounts_private() {
+    const IS_PRIVATE: &str = "IDEM_SOAK_MOUNTS_ARE_PRIVATE";
+    let unshare = ["unshare", "--mount", "--propagation", "private"];
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root
+        || std::env::var_os(IS_PRIVATE).is_some()
+        || !succeeds(&[&unshare[..], &["true"]].concat())
+    {
+        return;
+    }
+    if let Ok(program) = std::env::current_exe() {
+        // Comes back only if it fails.
+        let _ = Command::new(unshare[0])
+            .args(&unshare[1..])
+            .arg(program)
+            .args(std::env::args_os().skip(1))
+            .env(IS_PRIVATE, "1")
+            .exec();
+    }
+}
+
+fn succeeds(words: &[&str]) -> bool {
+    Command::new(words[0])
+        .args(&words[1..])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
 fn run_as_root(words: &[&str]) -> bool {
-    let succeeds = |words: &[&str]| {
-        Command::new(words[0])
-            .args(&words[1..])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    };
     succeeds(words) || succeeds(&[&["sudo", "-n"], words].concat())
 }

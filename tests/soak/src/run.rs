@@ -206,6 +206,9 @@ impl Run {
                 self.act(harm, victim).await;
             }
         }
+        if self.stage.places.is_empty() {
+            return;
+        }
         let mut next = end;
         while Instant::now() < end + time.max(MORE_TIME) && !is_done() && !self.missing().is_empty()
         {

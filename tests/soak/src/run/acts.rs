@@ -17,6 +17,9 @@ impl Run {
     /// Does harm, or arranges for it. It is counted when it has happened.
     pub(super) async fn act(&mut self, harm: Harm, victim: usize) {
         let count = self.stage.places.len();
+        if count == 0 {
+            return;
+        }
         let near = victim % count;
         // Somebody who can take it.
         let place = (0..count)
