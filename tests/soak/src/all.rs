@@ -4,8 +4,9 @@ use std::fmt;
 
 use crate::broker::Broker;
 use crate::database::Database;
+use crate::options::Options;
 use crate::report::Report;
-use crate::run::{self, Options};
+use crate::run;
 
 /// How the time is divided.
 const RUNS: [(Database, Broker, u64); 5] = [

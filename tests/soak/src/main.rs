@@ -16,6 +16,8 @@ mod event;
 mod handlers;
 mod harm;
 mod message;
+mod nats;
+mod options;
 mod plan;
 mod producer;
 mod proxy;
@@ -37,7 +39,7 @@ use tokio::runtime::Builder;
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(flatten)]
-    options: run::Options,
+    options: options::Options,
     #[command(subcommand)]
     command: Option<Command>,
 }

@@ -24,6 +24,8 @@ pub(crate) enum Harm {
     CutBroker,
     /// The producer's connection to the broker is cut.
     CutProducer,
+    /// The broker's server is killed and started again.
+    KillBroker,
     /// The database ends a connection.
     Terminate,
     /// The database cancels a statement.
@@ -40,9 +42,19 @@ pub(crate) enum Harm {
     Hold,
 }
 
+/// What can be harmed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Targets {
+    pub(crate) database: Database,
+    /// Whether the disk is small.
+    pub(crate) disk: bool,
+    /// Whether the broker is the run's own.
+    pub(crate) broker: bool,
+}
+
 /// How each harm is called in the report. Every name of the plan has to have happened, or the run proves less than it says.
-pub(crate) fn names(database: Database, has_full_disk: bool) -> Vec<String> {
-    let mut names: Vec<String> = deck(database, has_full_disk, &mut Rng::with_seed(0))
+pub(crate) fn names(targets: Targets) -> Vec<String> {
+    let mut names: Vec<String> = deck(targets, &mut Rng::with_seed(0))
         .into_iter()
         .map(Harm::name)
         .collect();
@@ -61,6 +73,7 @@ impl Harm {
             Self::CutDatabase => "database connections cut".to_owned(),
             Self::CutBroker => "broker connection cut".to_owned(),
             Self::CutProducer => "producer's connection cut".to_owned(),
+            Self::KillBroker => "broker killed and restarted".to_owned(),
             Self::Terminate => "backend terminated".to_owned(),
             Self::Cancel => "statement cancelled".to_owned(),
             Self::Restart => "server killed and restarted".to_owned(),
@@ -73,7 +86,7 @@ impl Harm {
 }
 
 /// Every harm that this database can come to, the cheap ones several times.
-fn deck(database: Database, has_full_disk: bool, random: &mut Rng) -> Vec<Harm> {
+fn deck(targets: Targets, random: &mut Rng) -> Vec<Harm> {
     let mut deck = vec![
         Harm::Kill,
         Harm::CutBroker,
@@ -81,8 +94,11 @@ fn deck(database: Database, has_full_disk: bool, random: &mut Rng) -> Vec<Harm> 
         Harm::CutProducer,
     ];
     deck.push(Harm::Hold);
-    if has_full_disk {
+    if targets.disk {
         deck.push(Harm::FullDisk);
+    }
+    if targets.broker {
+        deck.push(Harm::KillBroker);
     }
     for point in Point::ALL {
         deck.push(Harm::At(Deed::Kill, point));
@@ -94,7 +110,7 @@ fn deck(database: Database, has_full_disk: bool, random: &mut Rng) -> Vec<Harm> 
         ));
     }
     // The rest is of servers.
-    if database == Database::Sqlite {
+    if targets.database == Database::Sqlite {
         return deck;
     }
     let late = |random: &mut Rng| Trick::Delay(Duration::from_millis(random.u64(100..1500)));
@@ -123,8 +139,7 @@ fn deck(database: Database, has_full_disk: bool, random: &mut Rng) -> Vec<Harm> 
 
 /// Deals harm: the same for the same seed.
 pub(crate) struct Plan {
-    database: Database,
-    has_full_disk: bool,
+    targets: Targets,
     random: Rng,
     cards: Vec<Harm>,
     /// How many deliveries lie between two acts, on average.
@@ -133,10 +148,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(database: Database, has_full_disk: bool, seed: u64, every: u64) -> Self {
+    pub(crate) fn new(targets: Targets, seed: u64, every: u64) -> Self {
         Self {
-            database,
-            has_full_disk,
+            targets,
             random: Rng::with_seed(seed),
             cards: Vec::new(),
             every,
@@ -151,7 +165,7 @@ impl Plan {
         }
         self.next += self.random.u64(self.every / 2..=self.every * 3 / 2);
         if self.cards.is_empty() {
-            self.cards = deck(self.database, self.has_full_disk, &mut self.random);
+            self.cards = deck(self.targets, &mut self.random);
             self.random.shuffle(&mut self.cards);
         }
         let harm = self.cards.pop()?;
@@ -160,7 +174,7 @@ impl Plan {
 
     /// One harm of each of these names.
     pub(crate) fn again(&mut self, names: &[String]) -> Vec<(Harm, usize)> {
-        let mut deck = deck(self.database, self.has_full_disk, &mut self.random);
+        let mut deck = deck(self.targets, &mut self.random);
         deck.retain(|harm| names.contains(&harm.name()));
         deck.dedup_by_key(|harm| harm.name());
         deck.into_iter()
@@ -173,10 +187,16 @@ impl Plan {
 mod tests {
     use super::*;
 
+    const ALL: Targets = Targets {
+        database: Database::Postgres,
+        disk: true,
+        broker: true,
+    };
+
     #[test]
     fn a_seed_deals_the_same_harm_again() {
         let deal = |seed| {
-            let mut plan = Plan::new(Database::Postgres, true, seed, 100);
+            let mut plan = Plan::new(ALL, seed, 100);
             (0..20_000)
                 .filter_map(|count| plan.due(count))
                 .collect::<Vec<_>>()
@@ -187,12 +207,12 @@ mod tests {
 
     #[test]
     fn a_deck_has_every_kind() {
-        let mut plan = Plan::new(Database::Mysql, true, 1, 100);
-        let deck = deck(Database::Mysql, true, &mut Rng::with_seed(1)).len();
+        let mut plan = Plan::new(ALL, 1, 100);
+        let deck = deck(ALL, &mut Rng::with_seed(1)).len();
         let dealt = (0..).filter_map(|count| plan.due(count)).take(deck);
         let mut names: Vec<_> = dealt.map(|(harm, _)| harm.name()).collect();
         names.sort();
         names.dedup();
-        assert_eq!(names, super::names(Database::Mysql, true));
+        assert_eq!(names, super::names(ALL));
     }
 }

@@ -1,6 +1,7 @@
 //! One run: harm for a while, then rest, then the verdict.
 
 mod acts;
+mod rest;
 mod stage;
 
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::broker::{Broker, Depth, Producer};
+use crate::broker::Producer;
 use crate::check::{Effects, Expected, Verdict};
-use crate::crew::Place;
 use crate::database::Database;
-use crate::plan::{self, Harm, Plan};
+use crate::options::Options;
+use crate::plan::{self, Harm, Plan, Targets};
 use crate::producer;
 use crate::proxy::Seen;
 use crate::report::Report;
@@ -28,66 +29,6 @@ const PROGRESS: Duration = Duration::from_secs(10);
 
 /// How long at least is waited for harm that did not happen in its time.
 const MORE_TIME: Duration = Duration::from_secs(30);
-
-/// What to run.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Options {
-    /// The database that the effects go to.
-    #[arg(long, value_enum, default_value = "postgres")]
-    pub(crate) database: Database,
-    /// The broker that the messages come from.
-    #[arg(long, value_enum, default_value = "rabbitmq")]
-    pub(crate) broker: Broker,
-    /// How long harm is done.
-    #[arg(long, default_value_t = 60)]
-    pub(crate) seconds: u64,
-    /// How many different messages are published, unless the time is up before.
-    #[arg(long, default_value_t = i64::MAX)]
-    pub(crate) messages: i64,
-    /// What messages there are, and which harm is done after how many deliveries.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// How many consumer processes there are.
-    #[arg(long, default_value_t = 4)]
-    pub(crate) consumers: usize,
-    /// After how many deliveries, on average, harm is done.
-    #[arg(long, default_value_t = 100)]
-    pub(crate) every: u64,
-    /// In so many seconds after the harm all has to be at rest.
-    #[arg(long, default_value_t = 60)]
-    pub(crate) patience: u64,
-    /// The size of the database's disk, in megabytes.
-    #[arg(long, default_value_t = 512)]
-    pub(crate) disk: u32,
-    /// Where no tmpfs can be mounted.
-    #[arg(long)]
-    pub(crate) without_full_disk: bool,
-    /// Prints the report as JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-impl Options {
-    fn command(&self) -> String {
-        let mut command = format!(
-            "cargo run -p idem-soak -- --database {} --broker {} --seconds {} --seed {} --consumers {} --every {} --disk {}",
-            self.database.name(),
-            self.broker.name(),
-            self.seconds,
-            self.seed,
-            self.consumers,
-            self.every,
-            self.disk
-        );
-        if self.messages != i64::MAX {
-            command += &format!(" --messages {}", self.messages);
-        }
-        if self.without_full_disk {
-            command += " --without-full-disk";
-        }
-        command
-    }
-}
 
 /// Runs it. An error is a run that could not be done; what the run found is in its report.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<Report> {
@@ -187,13 +128,15 @@ impl Run {
     }
 
     fn plan(&self) -> Plan {
-        let Options {
-            database,
-            seed,
-            every,
-            ..
-        } = self.options;
-        Plan::new(database, !self.options.without_full_disk, seed, every)
+        Plan::new(self.targets(), self.options.seed, self.options.every)
+    }
+
+    fn targets(&self) -> Targets {
+        Targets {
+            database: self.options.database,
+            disk: !self.options.without_full_disk,
+            broker: self.stage.nats.is_some(),
+        }
     }
 
     /// For the time that was asked for. What has not happened by then is done again, for as long again at most.
@@ -219,17 +162,6 @@ impl Run {
                     self.act(harm, victim).await;
                 }
             }
-        }
-    }
-
-    /// No more harm: what is stopped goes on, what is held is let go.
-    async fn make_peace(&mut self) {
-        self.stage.clear_traps();
-        for place in &mut self.stage.places {
-            place.be_calm().await;
-        }
-        while !self.acts.is_empty() {
-            self.step().await;
         }
     }
 
@@ -318,112 +250,10 @@ impl Run {
         }
     }
 
-    /// Until nothing is left in the queue and nobody has anything in work.
-    async fn drain(&mut self, queue: &Producer) {
-        let end = Instant::now() + Duration::from_secs(self.options.patience);
-        let mut at_rest = 0;
-        let mut last = None;
-        while at_rest < 2 {
-            if Instant::now() > end {
-                let in_work: Vec<_> = self
-                    .stage
-                    .places
-                    .iter()
-                    .map(|place| place.in_work)
-                    .collect();
-                self.wedged.push(format!(
-                    "after {} seconds the queue has {last:?} and the workers have {in_work:?} in work",
-                    self.options.patience
-                ));
-                return;
-            }
-            for place in &mut self.stage.places {
-                place.in_work = None;
-                place.tell("status").await;
-            }
-            let until = Instant::now() + Duration::from_millis(300);
-            while Instant::now() < until {
-                self.step().await;
-            }
-            last = queue.depth().await.ok();
-            let is_empty = last.is_some_and(is_empty);
-            let are_idle = self
-                .stage
-                .places
-                .iter()
-                .all(|place| place.in_work == Some(0));
-            at_rest = if is_empty && are_idle { at_rest + 1 } else { 0 };
-        }
-    }
-
-    async fn wait(&mut self, what: &str, is_so: impl Fn() -> bool) {
-        let end = Instant::now() + Duration::from_secs(self.options.patience);
-        while !is_so() {
-            if Instant::now() > end {
-                self.wedged.push(format!(
-                    "not within {} seconds: {what}",
-                    self.options.patience
-                ));
-                return;
-            }
-            self.step().await;
-        }
-    }
-
-    /// The workers are idle, so that no transaction may be open, and no lock be held.
-    async fn look_for_open_transactions(&mut self) {
-        let Some(sql) = self.stage.open_transactions() else {
-            return;
-        };
-        let end = Instant::now() + Duration::from_secs(20);
-        loop {
-            let open = self.stage.store.number(sql).await;
-            match open {
-                Ok(0) => return,
-                open if Instant::now() > end => {
-                    self.wedged.push(format!(
-                        "open transactions or held locks of idle workers: {open:?}"
-                    ));
-                    return;
-                }
-                _ => self.step().await,
-            }
-        }
-    }
-
-    async fn finish_workers(&mut self) {
-        for place in &mut self.stage.places {
-            place.tell("finish").await;
-        }
-        let end = Instant::now() + Duration::from_secs(20);
-        while !self.stage.places.iter().all(Place::has_finished) {
-            if Instant::now() > end {
-                self.wedged
-                    .push("a worker that was told to finish does not".to_owned());
-                return;
-            }
-            self.step().await;
-        }
-    }
-
-    /// What a worker held without working on it, it has given back by now.
-    async fn look_at_the_queue(&mut self, queue: &Producer) {
-        match queue.depth().await {
-            Ok(depth) if is_empty(depth) => {}
-            depth => self
-                .wedged
-                .push(format!("the queue has {depth:?} when everybody is gone")),
-        }
-    }
-
     /// The kinds of the plan that have not happened.
     fn missing(&self) -> Vec<String> {
-        let mut names = plan::names(self.options.database, !self.options.without_full_disk);
+        let mut names = plan::names(self.targets());
         names.retain(|name| self.tally.harm.of(name) == 0);
         names
     }
-}
-
-fn is_empty(depth: Depth) -> bool {
-    depth.ready == 0 && depth.unacknowledged.unwrap_or_default() == 0
 }

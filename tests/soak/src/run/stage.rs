@@ -1,15 +1,16 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use super::Options;
 use crate::broker::Broker;
 use crate::crew::{Line, Place};
 use crate::database::{Database, Server};
 use crate::disk::Disk;
+use crate::nats::Nats;
+use crate::options::Options;
 use crate::producer;
 use crate::proxy::{Proxy, Seen};
 use crate::schema;
@@ -35,8 +36,9 @@ pub(super) struct Stage {
     pub(super) news: mpsc::UnboundedReceiver<News>,
     pub(super) tell: mpsc::UnboundedSender<News>,
     pub(super) filler: PathBuf,
+    /// If it is the run's own.
+    pub(super) nats: Option<Nats>,
     database: Database,
-    _nats: Option<Nats>,
     _disk: Disk,
 }
 
@@ -72,7 +74,7 @@ impl Stage {
 
         let (nats, broker_url) = match options.broker {
             Broker::Rabbitmq => (None, rabbit_url()),
-            Broker::Nats => nats().await?,
+            Broker::Nats => nats()?,
         };
         let queue = format!("idem-soak-{}-{}", std::process::id(), options.seed);
         let (tell, news) = mpsc::unbounded_channel();
@@ -101,7 +103,7 @@ impl Stage {
             tell,
             filler: disk.filler(),
             database: options.database,
-            _nats: nats,
+            nats,
             _disk: disk,
         };
         for number in 0..options.consumers {
@@ -160,21 +162,21 @@ impl Stage {
         }
     }
 
-    /// Counts what idle workers must not have.
-    pub(super) fn open_transactions(&self) -> Option<&'static str> {
-        match self.database {
-            Database::Postgres => Some(
+    /// Counts what idle workers must not have. A pruner's own transaction is none of them.
+    pub(super) async fn open_transactions(&self) -> sqlx::Result<i64> {
+        let sql = match self.database {
+            Database::Postgres => {
                 "SELECT (SELECT count(*) FROM pg_stat_activity WHERE application_name = 'worker' AND xact_start IS NOT NULL \
-                   AND query NOT LIKE '%processed_messages%') \
-                 + (SELECT count(*) FROM pg_prepared_xacts)",
-            ),
-            Database::Mysql => Some(
+                   AND query NOT LIKE '%processed_messages%') + (SELECT count(*) FROM pg_prepared_xacts)"
+            }
+            Database::Mysql => {
                 "SELECT count(*) FROM information_schema.innodb_trx JOIN information_schema.processlist ON id = trx_mysql_thread_id \
-                 WHERE user = 'worker' AND trx_started < now() - INTERVAL 1 SECOND",
-            ),
-            // The supervisor's own reading and writing tells.
-            Database::Sqlite => None,
-        }
+                 WHERE user = 'worker' AND trx_started < now() - INTERVAL 1 SECOND"
+            }
+            // There is one lock, and it can be had.
+            Database::Sqlite => return self.store.hold(Duration::ZERO).await.map(|()| 0),
+        };
+        self.store.number(sql).await
     }
 
     pub(super) async fn clear(&mut self) {
@@ -238,52 +240,11 @@ fn through(url: &str, proxy: &Proxy) -> anyhow::Result<String> {
     Ok(format!("{url}{separator}heartbeat=5"))
 }
 
-/// A NATS server of the run's own.
-pub(super) struct Nats {
-    _process: Child,
-    _folder: tempfile::TempDir,
-}
-
-async fn nats() -> anyhow::Result<(Option<Nats>, String)> {
+fn nats() -> anyhow::Result<(Option<Nats>, String)> {
     if let Ok(url) = std::env::var("IDEM_TEST_NATS") {
         return Ok((None, url));
     }
-    let folder = tempfile::Builder::new()
-        .prefix("idem-soak-nats.")
-        .tempdir()?;
-    let port = idem_tests::own::free_port().to_string();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let process = Command::new("setpriv")
-        .args([
-            "--pdeathsig",
-            "KILL",
-            "nats-server",
-            "-a",
-            "127.0.0.1",
-            "-p",
-            &port,
-            "-js",
-            "-sd",
-        ])
-        .arg(folder.path())
-        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .kill_on_drop(true)
-        .spawn()?;
-    let mut nats = Nats {
-        _process: process,
-        _folder: folder,
-    };
-    let address = format!("127.0.0.1:{port}");
-    let end = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
-    while tokio::net::TcpStream::connect(&address).await.is_err() {
-        if nats._process.try_wait()?.is_some() || tokio::time::Instant::now() > end {
-            anyhow::bail!(
-                "nats-server does not start: run `./test.sh`, or install the package `nats-server`"
-            );
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    Ok((Some(nats), format!("nats://{address}")))
+    let nats = Nats::start()?;
+    let url = nats.url();
+    Ok((Some(nats), url))
 }
