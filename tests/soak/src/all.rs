@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<bool> {
             broker.name(),
             options.seconds
         );
-        let report = run::run(&options).await?;
+        let report = Box::pin(run::run(&options)).await?;
         if args.json {
             println!("{}", report.json());
         } else {

@@ -93,8 +93,8 @@ impl Producer {
 
 /// A consumer's end.
 pub(crate) enum Consumer {
-    Rabbit(rabbit::Consumer),
-    Nats(nats::Consumer),
+    Rabbit(Box<rabbit::Consumer>),
+    Nats(Box<nats::Consumer>),
 }
 
 /// One arrival of a message.
@@ -114,10 +114,12 @@ impl Consumer {
     pub(crate) async fn connect(url: &str, queue: &str, prefetch: u16) -> anyhow::Result<Self> {
         within(async {
             Ok(match Broker::of(url) {
-                Broker::Rabbitmq => {
-                    Self::Rabbit(rabbit::Consumer::connect(url, queue, prefetch).await?)
-                }
-                Broker::Nats => Self::Nats(nats::Consumer::connect(url, queue, prefetch).await?),
+                Broker::Rabbitmq => Self::Rabbit(Box::new(
+                    rabbit::Consumer::connect(url, queue, prefetch).await?,
+                )),
+                Broker::Nats => Self::Nats(Box::new(
+                    nats::Consumer::connect(url, queue, prefetch).await?,
+                )),
             })
         })
         .await

@@ -34,7 +34,7 @@ pub(crate) struct Place {
 }
 
 enum State {
-    Runs(Runs),
+    Runs(Box<Runs>),
     /// Until then: the next one starts.
     Empty(Instant),
     /// It was told to, and has.
@@ -161,13 +161,13 @@ impl Place {
                 }
             }
         });
-        self.state = State::Runs(Runs {
+        self.state = State::Runs(Box::new(Runs {
             child,
             stdin,
             stopped: None,
             is_doomed: false,
             is_silent: false,
-        });
+        }));
         Ok(())
     }
 

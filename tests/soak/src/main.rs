@@ -82,9 +82,9 @@ fn main() -> anyhow::Result<ExitCode> {
 
 async fn supervise(cli: &Cli) -> anyhow::Result<bool> {
     if let Some(Command::All(args)) = &cli.command {
-        return all::run(args).await;
+        return Box::pin(all::run(args)).await;
     }
-    let report = run::run(&cli.options).await?;
+    let report = Box::pin(run::run(&cli.options)).await?;
     if cli.options.json {
         println!("{:#}", report.json());
     } else {

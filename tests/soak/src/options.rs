@@ -44,8 +44,18 @@ pub(crate) struct Options {
 impl Options {
     /// The command that runs it.
     pub(crate) fn command(&self) -> String {
-        let mut command = format!(
-            "cargo run -p idem-soak -- --database {} --broker {} --seconds {} --seed {} --consumers {} --every {} --disk {}",
+        let messages = if self.messages == i64::MAX {
+            String::new()
+        } else {
+            format!(" --messages {}", self.messages)
+        };
+        let disk = if self.without_full_disk {
+            " --without-full-disk"
+        } else {
+            ""
+        };
+        format!(
+            "cargo run -p idem-soak -- --database {} --broker {} --seconds {} --seed {} --consumers {} --every {} --disk {}{messages}{disk}",
             self.database.name(),
             self.broker.name(),
             self.seconds,
@@ -53,13 +63,6 @@ impl Options {
             self.consumers,
             self.every,
             self.disk
-        );
-        if self.messages != i64::MAX {
-            command += &format!(" --messages {}", self.messages);
-        }
-        if self.without_full_disk {
-            command += " --without-full-disk";
-        }
-        command
+        )
     }
 }

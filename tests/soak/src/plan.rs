@@ -40,6 +40,8 @@ pub(crate) enum Harm {
     DropAtBegin,
     /// Somebody else holds locks for a while.
     Hold,
+    /// Somebody else claims messages that are about to come, and rolls back after a while.
+    HoldClaims,
 }
 
 /// What can be harmed.
@@ -81,6 +83,7 @@ impl Harm {
             Self::FullDisk => "disk full".to_owned(),
             Self::DropAtBegin => "delivery dropped at BEGIN".to_owned(),
             Self::Hold => "locks held by somebody else".to_owned(),
+            Self::HoldClaims => "claims held by somebody else".to_owned(),
         }
     }
 }
@@ -133,6 +136,7 @@ fn deck(targets: Targets, random: &mut Rng) -> Vec<Harm> {
     deck.extend([Harm::Terminate; 3]);
     deck.extend([Harm::Cancel; 3]);
     deck.extend([Harm::DropAtBegin; 2]);
+    deck.extend([Harm::HoldClaims; 2]);
     deck.extend([Harm::CutDatabase, Harm::Restart, Harm::Freeze]);
     deck
 }

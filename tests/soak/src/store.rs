@@ -96,6 +96,27 @@ impl Store {
         })
     }
 
+    /// Claims messages as a worker would that fails after a while. Returns whether there was something to claim.
+    pub(crate) async fn hold_claims(
+        &self,
+        consumer: &str,
+        keys: &[String],
+        time: Duration,
+    ) -> Result<bool, idem::Error> {
+        with_pool!(self, pool => {
+            let mut batch = idem::Deliveries::of(consumer);
+            for key in keys {
+                batch.push(key);
+            }
+            let Some(claim) = batch.claim(pool).await?.claim else {
+                return Ok(false);
+            };
+            tokio::time::sleep(time).await;
+            claim.rollback().await;
+            Ok(true)
+        })
+    }
+
     pub(crate) async fn close(&self) {
         with_pool!(self, pool => pool.close().await);
     }

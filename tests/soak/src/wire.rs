@@ -56,6 +56,9 @@ pub(crate) enum Wire {
     Opaque,
 }
 
+/// The moment of a prepared statement, if it is at one.
+type Prepared = Option<Moment>;
+
 /// One connection, as it was read so far.
 pub(crate) struct Reader {
     wire: Wire,
@@ -63,9 +66,9 @@ pub(crate) struct Reader {
     answers: Vec<u8>,
     has_started: bool,
     /// Prepared statements: by name on PostgreSQL, by number on MySQL.
-    prepared: HashMap<Vec<u8>, Option<Moment>>,
+    prepared: HashMap<Vec<u8>, Prepared>,
     /// The statement that MySQL is preparing.
-    preparing: Option<Option<Moment>>,
+    preparing: Option<Prepared>,
     /// What the client waits for.
     now: Option<Moment>,
 }

@@ -147,13 +147,13 @@ impl Worker {
             // JetStream goes on sending, however many are in work.
             let has_room = self.in_work() < usize::from(self.args.prefetch);
             tokio::select! {
-                arrival = consumer.next(), if has_room => match arrival {
-                    Ok(arrival) => self.take(arrival),
-                    Err(_) => {
+                arrival = consumer.next(), if has_room => {
+                    let Ok(arrival) = arrival else {
                         tell(format_args!("broker-lost"));
                         return false;
-                    }
-                },
+                    };
+                    self.take(arrival);
+                }
                 () = tokio::time::sleep_until(flush), if !self.gathered.is_empty() => self.deliver_batch(),
                 Some(done) = self.tasks.join_next() => self.done(done),
                 command = self.commands.recv() => match command {

@@ -32,7 +32,7 @@ async fn verdict(store: &Store) -> Verdict {
 async fn what_is_lost_doubled_or_wrong_is_seen() {
     let (_folder, store) = applied().await;
     assert_eq!(verdict(&store).await, Verdict::default());
-    let booked = (0..)
+    let booked = (0..MESSAGES)
         .find(|number| Message::of(SEED, *number).kind == Kind::Book)
         .unwrap();
     let lost = |what: &str| Verdict {

@@ -1,3 +1,4 @@
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -5,6 +6,7 @@ use super::Run;
 use super::stage::News;
 use crate::disk;
 use crate::harm::Deed;
+use crate::message::{Kind, Message};
 use crate::plan::Harm;
 use crate::proxy::Trick;
 use crate::store::Store;
@@ -63,6 +65,22 @@ impl Run {
                 let (store, tell) = (self.stage.store.clone(), self.stage.tell.clone());
                 self.acts.spawn(async move {
                     if store.hold(time).await.is_ok() {
+                        tell.send(News::Harm(harm.name(), 1)).ok();
+                    }
+                });
+            }
+            Harm::HoldClaims => {
+                let (store, tell) = (self.stage.store.clone(), self.stage.tell.clone());
+                let published = self.stage.shared.published.load(Ordering::SeqCst);
+                let seed = self.options.seed;
+                self.acts.spawn(async move {
+                    let coming =
+                        (published..published + 400).map(|number| Message::of(seed, number));
+                    let batch = coming
+                        .filter(|message| message.kind == Kind::Batch)
+                        .step_by(4);
+                    let keys: Vec<String> = batch.map(|message| message.key()).collect();
+                    if let Ok(true) = store.hold_claims("batch", &keys, time * 2).await {
                         tell.send(News::Harm(harm.name(), 1)).ok();
                     }
                 });
