@@ -136,7 +136,7 @@ fn deck(targets: Targets, random: &mut Rng) -> Vec<Harm> {
     deck.extend([Harm::Terminate; 3]);
     deck.extend([Harm::Cancel; 3]);
     deck.extend([Harm::DropAtBegin; 2]);
-    deck.extend([Harm::HoldClaims; 2]);
+    deck.extend([Harm::HoldClaims; 3]);
     deck.extend([Harm::CutDatabase, Harm::Restart, Harm::Freeze]);
     deck
 }

@@ -53,7 +53,7 @@ pub(crate) async fn produce(order: Order, shared: &Shared) {
             window.push(number);
             let is_of_batch = Message::of(order.seed, number).kind == Kind::Batch;
             // At once, so that two workers have the same batch in work; or later.
-            if is_of_batch && random.u8(..100) < 40 {
+            if is_of_batch && random.u8(..100) < 60 {
                 window.push(number);
             } else if random.u8(..100) < 8 {
                 later.push_back((end + random.i64(WINDOW..1000), number));

@@ -78,7 +78,7 @@ impl Run {
                         (published..published + 400).map(|number| Message::of(seed, number));
                     let batch = coming
                         .filter(|message| message.kind == Kind::Batch)
-                        .step_by(4);
+                        .step_by(10);
                     let keys: Vec<String> = batch.map(|message| message.key()).collect();
                     if let Ok(true) = store.hold_claims("batch", &keys, time * 2).await {
                         tell.send(News::Harm(harm.name(), 1)).ok();
