@@ -2,6 +2,8 @@ mod answer;
 mod chunks;
 mod doctor;
 mod rows;
+#[cfg(feature = "testing")]
+mod testing;
 
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Row, Transaction};

@@ -3,6 +3,8 @@ mod chunks;
 pub(crate) mod days;
 mod doctor;
 mod rows;
+#[cfg(feature = "testing")]
+mod testing;
 
 use sqlx::postgres::PgDatabaseError;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Transaction};
