@@ -244,6 +244,10 @@ pub(crate) async fn commit<DB: Backend>(
         Err(Error::CommitUnknown(_)) => *guard = Guard::CLOSE,
         Err(_) => roll_back::<DB>(conn, guard, open).await,
     }
+    #[cfg(feature = "testing")]
+    if result.is_ok() {
+        return testing::reach::<DB>(conn, Point::Committed).await;
+    }
     result
 }
 
@@ -261,10 +265,7 @@ async fn seal_and_commit<DB: Backend>(conn: &mut DB::Connection, open: Open) -> 
         // RELEASE SAVEPOINT fails in a dead transaction, and needs no seal.
         DB::release(conn).await
     };
-    committed.map_err(Error::at_commit)?;
-    #[cfg(feature = "testing")]
-    testing::reach::<DB>(conn, Point::Committed).await?;
-    Ok(())
+    committed.map_err(Error::at_commit)
 }
 
 /// Rolls back and waits for it, since a rollback that is left to the drop needs an async runtime to go out. A connection on which it

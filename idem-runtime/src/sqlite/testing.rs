@@ -1,4 +1,4 @@
-use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Pool, Sqlite, SqliteConnection};
 
 use crate::backend::BoxFuture;
 use crate::testing::Harms;
@@ -13,6 +13,14 @@ const TABLES: &str = "SELECT name FROM pragma_table_list WHERE schema = 'main' A
 const VERBS: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 
 impl Harms for Sqlite {
+    /// sqlx closes a connection when its `acquire()` is cancelled, and a database in memory with it.
+    fn keep(pool: &Pool<Sqlite>) -> BoxFuture<'_, Result<Option<SqliteConnection>, sqlx::Error>> {
+        Box::pin(async move {
+            let options = pool.connect_options();
+            SqliteConnection::connect_with(&options).await.map(Some)
+        })
+    }
+
     const KILLS: bool = false;
 
     fn kill(_: &mut SqliteConnection) -> BoxFuture<'_, ()> {

@@ -1,11 +1,17 @@
 //! What the kit does to a database, each in a dialect of its own.
 
-use sqlx::Database;
+use sqlx::{Database, Pool};
 
 use crate::backend::BoxFuture;
 
 /// Part of [`Backend`](crate::Backend), and sealed like it.
 pub trait Harms: Database {
+    /// A connection to hold while the proof runs, where the database would be gone with its last one.
+    fn keep(pool: &Pool<Self>) -> BoxFuture<'_, Result<Option<Self::Connection>, sqlx::Error>> {
+        let _ = pool;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Whether there is a server that can end a connection.
     const KILLS: bool;
 

@@ -12,7 +12,7 @@ use crate::backend::Backend;
 const EACH_WAIT: usize = 200;
 
 /// How often a delivery that has come to its end too early to be cancelled is tried again.
-const HASTE: u32 = 3;
+const HASTE: u32 = 8;
 
 /// More writes than this in one delivery are not refused one by one.
 const MOST_WRITES: u32 = 100;
@@ -62,6 +62,8 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
     }
 
     pub(crate) async fn run(mut self, at_once: usize) -> Report {
+        // If it cannot be had, the first step fails and says why.
+        let _kept = DB::keep(self.bench.pool).await;
         self.all(at_once).await;
         // For the next run of the test. A finding may stand behind a failure.
         self.bench.forget().await.ok();
@@ -255,6 +257,11 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
     }
 
     async fn cancelled(&mut self, once: &Once<V>) -> Option<()> {
+        // How often it waits depends on how fast the answers are.
+        for _ in 0..HASTE {
+            self.start_afresh().await?;
+            self.bench.deliver().await;
+        }
         let mut wait = 1;
         while wait <= self.bench.most_waits {
             self.step(format!("cancelled at await {wait} and redelivered"))
