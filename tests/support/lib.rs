@@ -10,6 +10,7 @@
 mod cancel;
 pub mod examples;
 mod fixture;
+pub mod own;
 mod proxy;
 mod shuffle;
 
