@@ -66,7 +66,7 @@ impl MariaDb {
             ("skip-name-resolve", "ON".to_owned()),
         ];
         let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
-        for (name, value) in fixed.iter().chain(&self.settings.settings) {
+        for (name, value) in fixed.iter().chain(&self.settings.values) {
             words.push(format!("--{name}={value}"));
         }
         words.extend(arguments.iter().map(|&argument| argument.to_owned()));

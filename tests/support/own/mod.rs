@@ -18,14 +18,14 @@ pub use postgres::Postgres;
 pub struct Settings {
     directory: Option<PathBuf>,
     environment: Vec<(String, String)>,
-    settings: Vec<(String, String)>,
+    values: Vec<(String, String)>,
 }
 
 impl Settings {
     /// A setting of the server, by the name that its manual gives.
     #[must_use]
-    pub fn set(mut self, name: &str, value: impl ToString) -> Self {
-        self.settings.push((name.to_owned(), value.to_string()));
+    pub fn set(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.values.push((name.to_owned(), value.to_string()));
         self
     }
 

@@ -31,7 +31,7 @@ impl Postgres {
     pub fn standby(&self, name: &str, settings: &Settings) -> Self {
         let mut all = self.settings.clone();
         all.directory.clone_from(&settings.directory);
-        all.settings.extend_from_slice(&settings.settings);
+        all.values.extend_from_slice(&settings.values);
         let standby = Self::unborn(all);
         let data = standby.home.join("data");
         let primary = format!(
@@ -80,7 +80,7 @@ impl Postgres {
             ("fsync", "off".to_owned()),
         ];
         let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
-        for (name, value) in fixed.iter().chain(&self.settings.settings) {
+        for (name, value) in fixed.iter().chain(&self.settings.values) {
             words.extend(["-c".to_owned(), format!("{name}={value}")]);
         }
         let log = self.home.path.join("log");
