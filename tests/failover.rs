@@ -11,8 +11,6 @@
 mod cluster;
 #[path = "failover/limits.rs"]
 mod limits;
-#[path = "failover/load.rs"]
-mod load;
 #[path = "failover/rounds.rs"]
 mod rounds;
 #[path = "failover/waiting.rs"]

@@ -7,6 +7,8 @@
     reason = "a test that cannot go on fails"
 )]
 
+#[path = "galera/arguments.rs"]
+mod arguments;
 #[path = "galera/cluster.rs"]
 mod cluster;
 #[path = "galera/race.rs"]

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use idem_tests::Broker;
 use idem_tests::own::Settings;
 use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
+use crate::bill;
 use crate::cluster::{Cluster, pool};
-use crate::load::Broker;
 
 const MESSAGES: i64 = 1000;
 const ROUNDS: i64 = 5;
@@ -31,7 +34,7 @@ async fn p2_p3_nothing_is_lost_or_doubled_when_the_primary_dies() {
         cluster.make_synchronous(level).await;
         let seed = u64::try_from(round).unwrap();
         let broker = Broker::new(seed, round * MESSAGES..(round + 1) * MESSAGES);
-        let workers = broker.work(8, &url);
+        let workers = work(&broker, 8, &url);
         // Each round at another moment.
         let enough = 100 + 70 * usize::try_from(round).unwrap();
         while broker.acknowledged().len() < enough {
@@ -91,6 +94,29 @@ async fn p2_p3_nothing_is_lost_or_doubled_when_the_primary_dies() {
             break;
         }
     }
+}
+
+/// Starts workers, each with a pool of its own, that work until nothing is left.
+fn work(broker: &Arc<Broker>, workers: usize, url: &str) -> JoinSet<()> {
+    let mut set = JoinSet::new();
+    for _ in 0..workers {
+        let pool = PgPoolOptions::new()
+            .max_connections(2)
+            .acquire_timeout(Duration::from_secs(2))
+            .connect_lazy(url)
+            .unwrap();
+        let broker = Arc::clone(broker);
+        set.spawn(async move {
+            while let Some(message) = broker.next().await {
+                let result = bill(&pool, message).await;
+                broker.settle(message, &result);
+                if result.is_err() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        });
+    }
+    set
 }
 
 async fn effects(pool: &PgPool) -> BTreeSet<i64> {

@@ -51,6 +51,13 @@ impl Cluster {
     }
 
     /// A new database with the tables, and a pool for it on each node.
+    pub(crate) async fn tables(&self, connections: u32) -> Vec<MySqlPool> {
+        let pools = self.pools(connections).await;
+        idem::migrate(&pools[0]).await.unwrap();
+        pools
+    }
+
+    /// As [`Cluster::tables`], without the table of claims.
     pub(crate) async fn pools(&self, connections: u32) -> Vec<MySqlPool> {
         let name = format!("test_{}", uuid::Uuid::new_v4().simple());
         let root = pool(&self.nodes[0].url("mysql"), 1).await;
