@@ -11,8 +11,12 @@
 mod arguments;
 #[path = "galera/cluster.rs"]
 mod cluster;
+#[path = "galera/outage.rs"]
+mod outage;
 #[path = "galera/race.rs"]
 mod race;
+#[path = "galera/stale.rs"]
+mod stale;
 
 use idem::idempotent;
 use sqlx::MySqlConnection;

@@ -55,7 +55,7 @@ async fn p2_the_same_messages_on_all_nodes_at_once() {
 }
 
 /// Until it is acknowledged. The errors on the way have to be transient.
-async fn deliver(pool: &MySqlPool, message: i64) -> (Outcome<()>, Vec<String>) {
+pub(crate) async fn deliver(pool: &MySqlPool, message: i64) -> (Outcome<()>, Vec<String>) {
     let mut errors = Vec::new();
     loop {
         match bill(pool, message).await {
