@@ -37,11 +37,12 @@ impl Cluster {
         let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
         let addresses: Vec<String> = ports.iter().map(|it| format!("127.0.0.1:{it}")).collect();
         let all = format!("gcomm://{}", addresses.join(","));
-        let nodes = addresses
-            .iter()
-            .map(|own| MariaDb::prepare(settings(&all, own)));
         let mut cluster = Self {
-            nodes: nodes.collect(),
+            nodes: vec![
+                MariaDb::prepare(settings(&all, &addresses[0])),
+                MariaDb::empty(settings(&all, &addresses[1])),
+                MariaDb::empty(settings(&all, &addresses[2])),
+            ],
         };
         cluster.nodes[0].run(&["--wsrep-new-cluster"]);
         cluster.nodes[1].run(&[]);

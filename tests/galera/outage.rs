@@ -1,5 +1,6 @@
 //! Nodes that die, under load.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +13,11 @@ use crate::bill;
 use crate::cluster::{same_everywhere, turn};
 use crate::race::kind;
 
+/// How often which error was met.
+type Errors = BTreeMap<String, usize>;
+
 /// Starts workers that deliver to one node after another, until nothing is left.
-fn work(broker: &Arc<Broker>, pools: &[MySqlPool]) -> JoinSet<()> {
+fn work(broker: &Arc<Broker>, pools: &[MySqlPool]) -> JoinSet<Errors> {
     let mut set = JoinSet::new();
     for worker in 0..6 {
         // A dead node is given up soon.
@@ -26,18 +30,29 @@ fn work(broker: &Arc<Broker>, pools: &[MySqlPool]) -> JoinSet<()> {
             .collect();
         let broker = Arc::clone(broker);
         set.spawn(async move {
-            let mut node = worker;
+            let (mut node, mut errors) = (worker, Errors::new());
             while let Some(message) = broker.next().await {
                 node += 1;
                 let result = bill(&pools[node % pools.len()], message).await;
                 broker.settle(message, &result);
-                if result.is_err() {
+                if let Err(error) = result {
+                    *errors.entry(kind(&error)).or_default() += 1;
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             }
+            errors
         });
     }
     set
+}
+
+/// Waits until nothing is left, and prints what the deliveries came to.
+async fn finish(broker: &Broker, workers: JoinSet<Errors>) {
+    let mut all = Errors::new();
+    for (error, times) in workers.join_all().await.into_iter().flatten() {
+        *all.entry(error).or_default() += times;
+    }
+    println!("{:?}, {all:?}", broker.count());
 }
 
 async fn acknowledged(broker: &Broker, enough: usize) {
@@ -64,12 +79,12 @@ async fn assert_once(pools: &[MySqlPool], messages: i64) {
 /// of everything (SST).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_p3_a_node_dies_and_comes_back() {
-    const MESSAGES: i64 = 1500;
+    const MESSAGES: i64 = 1000;
     let mut cluster = turn().await;
     let pools = cluster.tables(2).await;
     let broker = Broker::new(1, 0..MESSAGES);
     let workers = work(&broker, &pools);
-    for (node, wants_copy, enough) in [(2, false, 200), (1, true, 700)] {
+    for (node, wants_copy, enough) in [(2, false, 150), (1, true, 450)] {
         acknowledged(&broker, enough).await;
         cluster.node(node).kill();
         if wants_copy {
@@ -81,9 +96,8 @@ async fn p2_p3_a_node_dies_and_comes_back() {
         tokio::task::block_in_place(|| cluster.node(node).run(&[]));
         cluster.whole().await;
     }
-    workers.join_all().await;
+    finish(&broker, workers).await;
     let count = broker.count();
-    println!("{count:?}");
     assert!(count.failed > 0 && count.duplicates > 0, "{count:?}");
     assert_once(&pools, MESSAGES).await;
 }
@@ -92,13 +106,13 @@ async fn p2_p3_a_node_dies_and_comes_back() {
 /// redelivery. It goes on when the others are back, or when an operator says that they will not be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p3_p4_without_a_quorum_nothing_is_acknowledged() {
-    const MESSAGES: i64 = 1500;
+    const MESSAGES: i64 = 1000;
     let mut cluster = turn().await;
     let pools = cluster.tables(2).await;
     let broker = Broker::new(2, 0..MESSAGES);
     let workers = work(&broker, &pools);
 
-    acknowledged(&broker, 200).await;
+    acknowledged(&broker, 150).await;
     cluster.node(1).freeze();
     cluster.node(2).freeze();
     refuses(&pools[0], &broker).await;
@@ -106,7 +120,7 @@ async fn p3_p4_without_a_quorum_nothing_is_acknowledged() {
     cluster.node(2).thaw();
     cluster.whole().await;
 
-    acknowledged(&broker, 700).await;
+    acknowledged(&broker, 450).await;
     cluster.node(1).kill();
     cluster.node(2).kill();
     refuses(&pools[0], &broker).await;
@@ -121,8 +135,7 @@ async fn p3_p4_without_a_quorum_nothing_is_acknowledged() {
     }
     cluster.whole().await;
 
-    workers.join_all().await;
-    println!("{:?}", broker.count());
+    finish(&broker, workers).await;
     assert_once(&pools, MESSAGES).await;
 }
 
@@ -149,7 +162,4 @@ async fn refuses(pool: &MySqlPool, broker: &Broker) {
         assert!(idem::is_transient(&error), "{error:?}");
     }
     assert_eq!(broker.acknowledged(), before);
-    let failed = broker.count().failed;
-    println!("so far: {:?}", broker.count());
-    let _ = failed;
 }

@@ -26,13 +26,7 @@ impl MariaDb {
     /// Creates its data, to be started by [`MariaDb::run`].
     #[must_use]
     pub fn prepare(settings: Settings) -> Self {
-        let home = Home::new(&settings, "mysql");
-        let server = Self {
-            process: None,
-            settings,
-            port: free_port(),
-            home,
-        };
+        let server = Self::empty(settings);
         let data = format!("--datadir={}", server.home.join("data"));
         // This also makes the database `test`.
         let options = "--no-defaults --auth-root-authentication-method=normal --skip-name-resolve";
@@ -40,6 +34,19 @@ impl MariaDb {
         arguments.push(&data);
         server.home.run(&program("mariadb-install-db"), &arguments);
         server
+    }
+
+    /// With no data at all, which a node of Galera gets from another one.
+    #[must_use]
+    pub fn empty(settings: Settings) -> Self {
+        let home = Home::new(&settings, "mysql");
+        home.run("mkdir", &[&home.join("data")]);
+        Self {
+            process: None,
+            settings,
+            port: free_port(),
+            home,
+        }
     }
 
     /// Starts it (again), on the same data and port, this once with further arguments.
