@@ -1,6 +1,6 @@
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::process::Process;
@@ -160,15 +160,8 @@ fn greets(address: SocketAddr) -> bool {
     stream.read_exact(&mut greeting).is_ok() && greeting[4] == 10
 }
 
-/// One of MariaDB's programs, which may be where a user's PATH does not look.
 fn program(name: &str) -> String {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/bin"].map(PathBuf::from));
-    let program = folders
-        .map(|folder| folder.join(name))
-        .find(|program| program.exists());
-    let program = program.unwrap_or_else(|| {
+    super::program(name).unwrap_or_else(|| {
         panic!("{name} is missing: run `./test.sh`, or install the package `mariadb-server`")
-    });
-    program.to_str().unwrap().to_owned()
+    })
 }
