@@ -13,8 +13,6 @@ mod arguments;
 mod cluster;
 #[path = "galera/outage.rs"]
 mod outage;
-#[path = "galera/probe.rs"]
-mod probe;
 #[path = "galera/race.rs"]
 mod race;
 #[path = "galera/stale.rs"]

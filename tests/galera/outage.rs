@@ -1,6 +1,5 @@
 //! Nodes that die, under load.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::bill;
 use crate::cluster::{same_everywhere, turn};
-use crate::race::kind;
-
-/// How often which error was met.
-type Errors = BTreeMap<String, usize>;
+use crate::race::{Errors, kind};
 
 /// Starts workers that deliver to one node after another, until nothing is left.
 fn work(broker: &Arc<Broker>, pools: &[MySqlPool]) -> JoinSet<Errors> {
