@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use crate::cluster::{same_everywhere, turn};
 use crate::{Failed, bill};
 
-const MESSAGES: i64 = 500;
+const MESSAGES: i64 = 400;
 
 /// Each message is delivered to all three nodes at once, and again until each has said `Ok`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
