@@ -11,6 +11,8 @@
 mod cluster;
 #[path = "failover/limits.rs"]
 mod limits;
+#[path = "failover/line.rs"]
+mod line;
 #[path = "failover/rounds.rs"]
 mod rounds;
 #[path = "failover/waiting.rs"]

@@ -13,8 +13,8 @@ mod arguments;
 mod cluster;
 #[path = "galera/outage.rs"]
 mod outage;
-#[path = "galera/probe.rs"]
-mod probe;
+#[path = "galera/prune.rs"]
+mod prune;
 #[path = "galera/race.rs"]
 mod race;
 #[path = "galera/stale.rs"]

@@ -13,5 +13,7 @@ mod faults;
 mod handlers;
 #[path = "pooler/load.rs"]
 mod load;
+#[path = "pooler/prepared.rs"]
+mod prepared;
 #[path = "pooler/setup.rs"]
 mod setup;

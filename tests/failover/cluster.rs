@@ -37,8 +37,15 @@ impl Cluster {
         let pool = pool(&self.primary.url("postgres"), 1).await;
         configure(&pool, "synchronous_commit", level).await;
         configure(&pool, "synchronous_standby_names", "standby").await;
-        let state = "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')";
+        let state = "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync' AND state = 'streaming')";
         until("the standby is synchronous", &pool, state).await;
+    }
+
+    /// Lets the standby reach its primary through this port.
+    pub(crate) async fn replicate_through(&self, port: u16) {
+        let standby = pool(&self.standby.url("postgres"), 1).await;
+        let primary = format!("host=127.0.0.1 port={port} user=postgres application_name=standby");
+        configure(&standby, "primary_conninfo", &primary).await;
     }
 
     /// Takes the standby off the primary for good.

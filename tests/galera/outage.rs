@@ -1,6 +1,5 @@
 //! Nodes that die, under load.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +10,9 @@ use tokio::task::JoinSet;
 
 use crate::bill;
 use crate::cluster::{same_everywhere, turn};
-use crate::race::kind;
+use crate::race::{Errors, kind};
 
-/// How often which error was met.
-type Errors = BTreeMap<String, usize>;
-
-/// Starts workers that deliver to one node after another, until nothing is left.
+/// Starts workers that deliver to one node after another, until the broker is stopped.
 fn work(broker: &Arc<Broker>, pools: &[MySqlPool]) -> JoinSet<Errors> {
     let mut set = JoinSet::new();
     for worker in 0..6 {
@@ -46,16 +42,20 @@ fn work(broker: &Arc<Broker>, pools: &[MySqlPool]) -> JoinSet<Errors> {
     set
 }
 
-/// Waits until nothing is left, and prints what the deliveries came to.
-async fn finish(broker: &Broker, workers: JoinSet<Errors>) {
+/// Ends the load, and prints what the deliveries came to. Returns how many messages there were.
+async fn finish(broker: &Broker, workers: JoinSet<Errors>) -> i64 {
+    let messages = broker.stop();
     let mut all = Errors::new();
     for (error, times) in workers.join_all().await.into_iter().flatten() {
         *all.entry(error).or_default() += times;
     }
     println!("{:?}, {all:?}", broker.count());
+    messages
 }
 
-async fn acknowledged(broker: &Broker, enough: usize) {
+/// Waits until so many more messages are acknowledged.
+async fn more(broker: &Broker, messages: usize) {
+    let enough = broker.acknowledged().len() + messages;
     let wait = async {
         while broker.acknowledged().len() < enough {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -79,40 +79,38 @@ async fn assert_once(pools: &[MySqlPool], messages: i64) {
 /// of everything (SST).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_p3_a_node_dies_and_comes_back() {
-    const MESSAGES: i64 = 1000;
     let mut cluster = turn().await;
     let pools = cluster.tables(2).await;
-    let broker = Broker::new(1, 0..MESSAGES);
+    let broker = Broker::endless(1);
     let workers = work(&broker, &pools);
-    for (node, wants_copy, enough) in [(2, false, 150), (1, true, 450)] {
-        acknowledged(&broker, enough).await;
+    for (node, wants_copy) in [(2, false), (1, true)] {
+        more(&broker, 100).await;
         cluster.node(node).kill();
         if wants_copy {
             let state = cluster.node(node).directory().join("data/grastate.dat");
             std::fs::remove_file(state).unwrap();
         }
-        let before = broker.acknowledged().len();
-        acknowledged(&broker, before + 50).await;
+        more(&broker, 50).await;
         tokio::task::block_in_place(|| cluster.node(node).run(&[]));
         cluster.whole().await;
     }
-    finish(&broker, workers).await;
+    more(&broker, 50).await;
+    let messages = finish(&broker, workers).await;
     let count = broker.count();
     assert!(count.failed > 0 && count.duplicates > 0, "{count:?}");
-    assert_once(&pools, MESSAGES).await;
+    assert_once(&pools, messages).await;
 }
 
 /// Two of three nodes are gone, so that the third has no quorum: it acknowledges nothing, also no duplicate, with errors that ask for
 /// redelivery. It goes on when the others are back, or when an operator says that they will not be.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p3_p4_without_a_quorum_nothing_is_acknowledged() {
-    const MESSAGES: i64 = 1000;
     let mut cluster = turn().await;
     let pools = cluster.tables(2).await;
-    let broker = Broker::new(2, 0..MESSAGES);
+    let broker = Broker::endless(2);
     let workers = work(&broker, &pools);
 
-    acknowledged(&broker, 150).await;
+    more(&broker, 100).await;
     cluster.node(1).freeze();
     cluster.node(2).freeze();
     refuses(&pools[0], &broker).await;
@@ -120,7 +118,7 @@ async fn p3_p4_without_a_quorum_nothing_is_acknowledged() {
     cluster.node(2).thaw();
     cluster.whole().await;
 
-    acknowledged(&broker, 450).await;
+    more(&broker, 100).await;
     cluster.node(1).kill();
     cluster.node(2).kill();
     refuses(&pools[0], &broker).await;
@@ -128,15 +126,14 @@ async fn p3_p4_without_a_quorum_nothing_is_acknowledged() {
         .execute(&pools[0])
         .await
         .unwrap();
-    let before = broker.acknowledged().len();
-    acknowledged(&broker, before + 50).await;
+    more(&broker, 50).await;
     for node in [1, 2] {
         tokio::task::block_in_place(|| cluster.node(node).run(&[]));
     }
     cluster.whole().await;
 
-    finish(&broker, workers).await;
-    assert_once(&pools, MESSAGES).await;
+    let messages = finish(&broker, workers).await;
+    assert_once(&pools, messages).await;
 }
 
 /// Waits until the node is alone, and delivers to it what is new and what was acknowledged.

@@ -21,9 +21,14 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) async fn start() -> Self {
+        Self::with_sessions(SESSIONS).await
+    }
+
+    /// With so many sessions at the server.
+    pub(crate) async fn with_sessions(sessions: u32) -> Self {
         let server = Postgres::start(Settings::default());
         let settings = Settings::default()
-            .set("default_pool_size", SESSIONS)
+            .set("default_pool_size", sessions)
             .set("max_client_conn", 200)
             // A server that restarts is asked again soon.
             .set("server_login_retry", 1);

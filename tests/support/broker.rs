@@ -1,5 +1,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use idem::{Error, Outcome};
@@ -13,6 +14,8 @@ pub struct Broker {
 #[derive(Default)]
 struct State {
     queue: VecDeque<i64>,
+    /// For when nothing is in the queue.
+    fresh: Range<i64>,
     /// Delivered, and not settled yet.
     out: usize,
     delivered: usize,
@@ -36,7 +39,7 @@ pub struct Count {
 impl Broker {
     /// With these messages, in an order by the seed.
     #[must_use]
-    pub fn new(seed: u64, messages: std::ops::Range<i64>) -> Arc<Self> {
+    pub fn new(seed: u64, messages: Range<i64>) -> Arc<Self> {
         let queue = crate::shuffled(&messages.collect::<Vec<_>>(), seed).into();
         let state = Mutex::new(State {
             queue,
@@ -45,12 +48,29 @@ impl Broker {
         Arc::new(Self { seed, state })
     }
 
+    /// With new messages, counted from 0, until it is stopped.
+    #[must_use]
+    pub fn endless(seed: u64) -> Arc<Self> {
+        let state = Mutex::new(State {
+            fresh: 0..i64::MAX,
+            ..State::default()
+        });
+        Arc::new(Self { seed, state })
+    }
+
+    /// Ends an endless supply. Returns how many messages there are.
+    pub fn stop(&self) -> i64 {
+        let fresh = std::mem::take(&mut self.state.lock().unwrap().fresh);
+        fresh.start
+    }
+
     /// The next message, to be settled; `None` when nothing is left and nothing can come back.
     pub async fn next(&self) -> Option<i64> {
         loop {
             {
                 let mut state = self.state.lock().unwrap();
-                if let Some(message) = state.queue.pop_front() {
+                let next = state.queue.pop_front();
+                if let Some(message) = next.or_else(|| state.fresh.next()) {
                     state.delivered += 1;
                     state.out += 1;
                     return Some(message);
