@@ -277,10 +277,19 @@ pub(crate) async fn roll_back<DB: Backend>(
 ) {
     #[cfg(feature = "testing")]
     testing::ends();
-    while backend::depth::<DB>(conn) > open.outer {
+    roll_back_to::<DB>(conn, guard, open.outer).await;
+}
+
+/// As [`roll_back`], down to this depth, also where the database has rolled back by itself and sqlx does not know.
+pub(crate) async fn roll_back_to<DB: Backend>(
+    conn: &mut DB::Connection,
+    guard: &mut Guard,
+    outer: usize,
+) {
+    while backend::depth::<DB>(conn) > outer {
         if backend::rollback::<DB>(conn).await.is_err() {
             let is_mended =
-                !DB::is_alive(conn).await && DB::forget_levels(conn, open.outer).await.is_ok();
+                !DB::is_alive(conn).await && DB::forget_levels(conn, outer).await.is_ok();
             if !is_mended {
                 *guard = Guard::CLOSE;
                 return;
@@ -288,4 +297,13 @@ pub(crate) async fn roll_back<DB: Backend>(
         }
     }
     *guard = Guard::default();
+}
+
+/// Ends what is open on a lease above this depth after an error. Where dropping it does not close the connection, which would lose a
+/// database in memory, everything is rolled back first.
+pub(crate) async fn give_up<DB: Backend>(lease: &mut Lease<'_, DB>, outer: usize) {
+    let (conn, guard) = lease.split();
+    if DB::CLOSES == Closes::Never && DB::settle(conn).await.is_ok() {
+        roll_back_to::<DB>(conn, guard, outer).await;
+    }
 }
