@@ -29,8 +29,8 @@ async fn p12_pruners_on_all_nodes_take_what_is_old() {
             let (mut removed, mut conflicts) = (0, 0);
             loop {
                 match pruner.run_once().await {
-                    Ok(pruned) if pruned.claims == 0 => return (removed, conflicts),
-                    Ok(pruned) => removed += pruned.claims,
+                    Ok(it) if it.claims == 0 => return (removed, conflicts),
+                    Ok(it) => removed += it.claims,
                     Err(error) => {
                         assert!(idem::is_transient(&error), "{error:?}");
                         conflicts += 1;
