@@ -1,0 +1,346 @@
+//! The steps of a proof, in their order.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use super::bench::{Bench, Delivery, Failure};
+use super::report::{Report, difference};
+use super::watch::{Harm, Point, Seen};
+use crate::backend::Backend;
+
+/// Up to here the delivery is cancelled at each point at which it waits, and beyond at ever fewer.
+const EACH_WAIT: usize = 200;
+
+/// How often a delivery that has come to its end too early to be cancelled is tried again.
+const HASTE: u32 = 8;
+
+/// More writes than this in one delivery are not refused one by one.
+const MOST_WRITES: u32 = 100;
+
+const FRESH: &str = "`fresh` has to put back everything that the handler changes and `state` reads, so that every step starts from the same.";
+const STATE: &str = "`state` has to succeed at any time, before the first delivery too.";
+const FAILS: &str = "The handler has to succeed once before anything can be proven of it.";
+const DROPPED: &str = "The handler drops an error of the database and goes on. Return it with `?`; a statement that may fail belongs into a savepoint \
+    (`idem::savepoint`), and what it writes is then no part of the effect.";
+const NO_CLAIM: &str = "`deliver` has to call a handler (`#[idempotent]`, `idem::once`, `idem::claim`) on the task that it runs on: what it spawns is not seen.";
+const OPEN: &str = "A claim has to end in `commit()` or `rollback()` before `Ok` acknowledges the message; it must not be forgotten or only dropped.";
+const NO_EFFECT: &str = "Either `state` does not read what the handler changes, or the handler acknowledges what it has not committed.";
+const KEY: &str = "The key has to be equal in all deliveries of a message: build it from what the producer has sent, and let `deliver` deliver the \
+    same message each time.";
+const MEMORY: &str = "Something outlives the fresh start: a `static`, a cache or a counter in the process, which a rollback does not take back and another \
+    process does not have. Keep it in the database, or let `fresh` put it back if it is not the handler's.";
+const LEAK: &str = "A connection or a transaction was taken from the pool and never given back, as by `std::mem::forget`.";
+const OUTSIDE: &str = "Something was done outside of the delivery's transaction. The usual culprit is a write that bypasses `tx`: through a pool, on another \
+    connection, or before the claim. Write on the handler's transaction. For a call of another system: pass `idem::Tx::idempotency_keys` on, or \
+    write an outbox row.";
+const LOST: &str = "The message was acknowledged with `Ok`, and nobody will deliver it again.";
+const ENDLESS: &str = "Nothing further was tried. Does the handler take a second connection while the pool has none left, or wait for a lock of its own? \
+    Was it cancelled in a `begin()` of yours, which in sqlx 0.9.0 leaves that transaction open on its connection?";
+const TRIGGERS: &str = "Drop the triggers whose names begin with `idem_refuse_`; they do nothing without a variable of the session.";
+const REDELIVERY: &str =
+    "A delivery after this one has to succeed, by a second run or as a duplicate.";
+const JUDGED: &str = "A lost connection is nobody's message's fault, and a consumer that asks `idem::is_transient` would send this one to the dead letters. Keep \
+    the error of idem or sqlx in the chain of sources (`#[from]`, not its text).";
+
+pub(crate) struct Steps<'p, DB: Backend, V> {
+    bench: Bench<'p, DB, V>,
+    report: Report,
+}
+
+/// What one delivery does.
+struct Once<V> {
+    state: V,
+    seen: Seen,
+}
+
+impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
+    pub(crate) fn new(bench: Bench<'p, DB, V>) -> Self {
+        Self {
+            bench,
+            report: Report::default(),
+        }
+    }
+
+    pub(crate) async fn run(mut self, at_once: usize) -> Report {
+        // If it cannot be had, the first step fails and says why.
+        let _kept = DB::keep(self.bench.pool).await;
+        self.all(at_once).await;
+        // For the next run of the test. A finding may stand behind a failure.
+        self.bench.forget().await.ok();
+        self.report
+    }
+
+    /// `None` where it makes no sense to go on.
+    async fn all(&mut self, at_once: usize) -> Option<()> {
+        let once = self.once().await?;
+        self.one_after_the_other(&once).await?;
+        self.at_once(&once, at_once).await?;
+        self.harmed(&once).await?;
+        self.cancelled(&once).await?;
+        // Of a handler that writes elsewhere this would prove nothing, and what it writes elsewhere would have to wait.
+        if self.report.is_ok() {
+            self.refused(&once).await?;
+        }
+        Some(())
+    }
+
+    /// Twice, since the first may have found the claims of a proof that was interrupted.
+    async fn once(&mut self) -> Option<Once<V>> {
+        self.step("delivered once").await?;
+        let before = self.state().await?;
+        let first = self.bench.deliver().await;
+        self.succeeds(&first)?;
+        let after = self.state().await?;
+
+        self.step("delivered once more, from a fresh start").await?;
+        let again = self.state().await?;
+        if again != before {
+            return self.stop(difference(&before, &again), FRESH);
+        }
+        let second = self.bench.deliver().await;
+        self.succeeds(&second)?;
+        if second.seen.claims != first.seen.claims {
+            let keys = |seen: &Seen| {
+                let keys = seen.claims.iter().map(|(_, key)| format!("{key:?}"));
+                keys.collect::<Vec<_>>().join(", ")
+            };
+            let what = format!(
+                "the key was {}, and is {}",
+                keys(&first.seen),
+                keys(&second.seen)
+            );
+            return self.stop(what, KEY);
+        }
+        if !second.seen.points.contains(&Point::Claimed) {
+            return self.stop("no message was claimed", NO_CLAIM);
+        }
+        let state = self.state().await?;
+        if first.seen.points.contains(&Point::Claimed) && state != after {
+            return self.stop(difference(&after, &state), MEMORY);
+        }
+        if state == before {
+            let what = format!("it returned Ok and has no effect: {state:?}");
+            return self.stop(what, NO_EFFECT);
+        }
+        if !self.bench.all_come_back().await {
+            return self.stop("a connection does not come back to the pool", LEAK);
+        }
+        Some(Once {
+            state,
+            seen: second.seen,
+        })
+    }
+
+    fn succeeds(&mut self, delivery: &Delivery) -> Option<()> {
+        match &delivery.result {
+            Err(Failure::TimedOut(limit)) => self.ends_not(*limit),
+            Err(failure) if failure.is_aborted() => {
+                self.stop(format!("it fails: {failure}"), DROPPED)
+            }
+            Err(failure) => self.stop(format!("it fails: {failure}"), FAILS),
+            Ok(()) if delivery.seen.open > 0 => self.stop(
+                "it returned Ok, and has neither committed nor rolled back what it claimed",
+                OPEN,
+            ),
+            Ok(()) => Some(()),
+        }
+    }
+
+    async fn one_after_the_other(&mut self, once: &Once<V>) -> Option<()> {
+        self.step("delivered three times, one after the other")
+            .await?;
+        for _ in 0..3 {
+            self.redelivered().await?;
+        }
+        self.compare(once, OUTSIDE).await
+    }
+
+    async fn at_once(&mut self, once: &Once<V>, number: usize) -> Option<()> {
+        self.step(format!("delivered {number} times at once"))
+            .await?;
+        for result in self.bench.deliver_at_once(number).await {
+            match result {
+                Err(Failure::TimedOut(limit)) => return self.ends_not(limit),
+                Err(failure) if !failure.is_transient() => {
+                    self.report
+                        .found(format!("one fails: {failure}"), REDELIVERY);
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        self.redelivered().await?;
+        self.compare(once, OUTSIDE).await
+    }
+
+    /// At each point that the delivery passes, each harm that fits it.
+    async fn harmed(&mut self, once: &Once<V>) -> Option<()> {
+        for (at, point) in once.seen.points.iter().enumerate() {
+            let number = 1 + once.seen.points[..at]
+                .iter()
+                .filter(|earlier| *earlier == point)
+                .count();
+            let which = if number == 1 {
+                String::new()
+            } else {
+                format!(" {number}")
+            };
+            let harms: &[(Harm, &str)] = match point {
+                Point::Claimed => &[(Harm::Kill, "connection killed after claim")],
+                Point::BeforeCommit => &[
+                    (Harm::Fail, "failed before commit"),
+                    (Harm::Panic, "panicked before commit"),
+                    (Harm::Kill, "connection killed before commit"),
+                ],
+                Point::Committed => &[(Harm::Fail, "failed after commit")],
+            };
+            for (harm, name) in harms {
+                if *harm == Harm::Kill && !DB::KILLS {
+                    continue;
+                }
+                self.step(format!("{name}{which} and redelivered")).await?;
+                let delivery = self.bench.deliver_with(Some((at, *harm)), None).await;
+                match &delivery.result {
+                    // A panic says nothing, and whoever catches it may judge it as they like.
+                    Err(failure) if *harm != Harm::Panic && !failure.is_transient() => {
+                        let judged = format!("the error is not transient: {failure}");
+                        self.report.found(judged, JUDGED);
+                    }
+                    Ok(()) | Err(_) => {}
+                }
+                self.settled(once, delivery).await?;
+            }
+        }
+        Some(())
+    }
+
+    /// Each write of the body, one at a time.
+    async fn refused(&mut self, once: &Once<V>) -> Option<()> {
+        if let Err(failure) = self.bench.prepare().await {
+            let why = format!("no write was refused, since no trigger can be created: {failure}");
+            self.report.steps.push(why);
+            return Some(());
+        }
+        let done = self.each_refused(once).await;
+        match self.bench.clean_up().await {
+            Ok(()) => done,
+            Err(failure) => self.stop(
+                format!("triggers of the proof are left behind: {failure}"),
+                TRIGGERS,
+            ),
+        }
+    }
+
+    async fn each_refused(&mut self, once: &Once<V>) -> Option<()> {
+        let points = once.seen.points.iter().enumerate();
+        let claims = points.filter(|(_, point)| **point == Point::Claimed);
+        for (at, _) in claims {
+            for number in 1..=MOST_WRITES {
+                self.step(format!("write {number} refused by the database"))
+                    .await?;
+                let harm = Some((at, Harm::RefuseWrite(number)));
+                let delivery = self.bench.deliver_with(harm, None).await;
+                let is_made = delivery.seen.writes.is_none_or(|writes| writes >= number);
+                if !is_made || !delivery.seen.is_harmed {
+                    self.report.steps.pop();
+                    break;
+                }
+                match &delivery.result {
+                    Err(failure) if failure.is_aborted() => {
+                        self.report.found(failure.to_string(), DROPPED);
+                    }
+                    Err(_) => self.settled(once, delivery).await?,
+                    Ok(()) => self.compare(once, DROPPED).await?,
+                }
+            }
+        }
+        Some(())
+    }
+
+    async fn cancelled(&mut self, once: &Once<V>) -> Option<()> {
+        // How often it waits depends on how fast the answers are.
+        for _ in 0..HASTE {
+            self.start_afresh().await?;
+            self.bench.deliver().await;
+        }
+        let mut wait = 1;
+        while wait <= self.bench.most_waits {
+            self.step(format!("cancelled at await {wait} and redelivered"))
+                .await?;
+            let mut delivery = self.bench.deliver_with(None, Some(wait)).await;
+            // An answer that is there at once is not waited for.
+            for _ in 0..HASTE {
+                if delivery.is_cancelled || delivery.result.is_err() {
+                    break;
+                }
+                self.start_afresh().await?;
+                delivery = self.bench.deliver_with(None, Some(wait)).await;
+            }
+            if !delivery.is_cancelled {
+                self.report.steps.pop();
+            }
+            self.settled(once, delivery).await?;
+            wait += 1 + wait / EACH_WAIT;
+        }
+        Some(())
+    }
+
+    /// The broker redelivers what was not acknowledged.
+    async fn settled(&mut self, once: &Once<V>, delivery: Delivery) -> Option<()> {
+        match delivery.result {
+            Err(Failure::TimedOut(limit)) => return self.ends_not(limit),
+            Ok(()) if !delivery.is_cancelled => return self.compare(once, LOST).await,
+            _ => {}
+        }
+        self.redelivered().await?;
+        self.compare(once, OUTSIDE).await
+    }
+
+    async fn redelivered(&mut self) -> Option<()> {
+        match self.bench.redeliver().await {
+            Ok(()) => Some(()),
+            Err(Failure::TimedOut(limit)) => self.ends_not(limit),
+            Err(failure) => {
+                self.report
+                    .found(format!("its redelivery fails: {failure}"), REDELIVERY);
+                Some(())
+            }
+        }
+    }
+
+    async fn compare(&mut self, once: &Once<V>, advice: &'static str) -> Option<()> {
+        let state = self.state().await?;
+        if state != once.state {
+            self.report.found(difference(&once.state, &state), advice);
+        }
+        Some(())
+    }
+
+    /// Begins a step, from a fresh start.
+    async fn step(&mut self, name: impl Into<String>) -> Option<()> {
+        self.report.steps.push(name.into());
+        self.start_afresh().await
+    }
+
+    async fn start_afresh(&mut self) -> Option<()> {
+        match self.bench.start_afresh().await {
+            Ok(()) => Some(()),
+            Err(failure) => self.stop(format!("`fresh` fails: {failure}"), FRESH),
+        }
+    }
+
+    async fn state(&mut self) -> Option<V> {
+        match self.bench.state().await {
+            Ok(state) => Some(state),
+            Err(failure) => self.stop(format!("`state` fails: {failure}"), STATE),
+        }
+    }
+
+    fn ends_not<T>(&mut self, limit: Duration) -> Option<T> {
+        self.stop(Failure::TimedOut(limit).to_string(), ENDLESS)
+    }
+
+    fn stop<T>(&mut self, what: impl Into<String>, advice: &'static str) -> Option<T> {
+        self.report.found(what, advice);
+        None
+    }
+}
