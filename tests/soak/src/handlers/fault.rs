@@ -53,16 +53,22 @@ impl Fault {
         idem::is_transient(self)
     }
 
-    /// Whether this is what such a body is to get.
-    pub(crate) fn is_expected(&self, conduct: Conduct) -> bool {
+    /// Whether a body that behaves so gets this.
+    pub(crate) fn comes_of(&self, conduct: Conduct) -> bool {
         match self {
             Self::OnPurpose => conduct == Conduct::Fail,
             Self::Delivery(idem::Error::Aborted(_)) => conduct == Conduct::DropError,
             Self::Delivery(idem::Error::TransactionLost(_)) => {
                 matches!(conduct, Conduct::RollBack | Conduct::DropError)
             }
-            Self::WrongReplay(_) | Self::NoReplay => false,
-            _ => self.is_transient(),
+            _ => false,
         }
+    }
+
+    /// Whether it may happen to a body that behaves so: what the broker is to deliver again may happen to all, but a transaction is lost
+    /// by its body only.
+    pub(crate) fn is_expected(&self, conduct: Conduct) -> bool {
+        let is_lost = matches!(self, Self::Delivery(idem::Error::TransactionLost(_)));
+        self.comes_of(conduct) || self.is_transient() && !is_lost
     }
 }

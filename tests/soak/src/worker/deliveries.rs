@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::broker::Arrival;
 use crate::event::tell;
-use crate::handlers::{Delivered, Fault};
+use crate::handlers::Delivered;
 use crate::harm::{Conduct, Point, reach};
 use crate::message::Message;
 use crate::store::Store;
@@ -71,7 +71,8 @@ impl Deliveries {
                 return self.give_back(vec![arrival]).await;
             }
         };
-        self.settle(arrival, conduct, &delivered).await;
+        let back = settle(arrival, conduct, &delivered).await;
+        self.give_back(back.into_iter().collect()).await;
     }
 
     pub(super) async fn batch(&self, batch: Vec<(Arrival, Message)>) {
@@ -101,62 +102,19 @@ impl Deliveries {
                 delivered.len()
             ));
         }
-        // Each has a result of its own. In a batch, bodies behave for their neighbours too.
-        let worst = |conduct| {
-            if conducts.contains(&conduct) {
-                conduct
-            } else {
-                Conduct::Well
-            }
-        };
-        for ((arrival, delivered), own) in arrivals.into_iter().zip(delivered).zip(&conducts) {
-            let conduct = match &delivered {
-                Err(Fault::Delivery(idem::Error::TransactionLost(_))) => worst(Conduct::RollBack),
-                _ => *own,
-            };
-            self.settle(arrival, conduct, &delivered).await;
+        // Each has a result of its own: a batch that fails is delivered one by one.
+        let mut back = Vec::new();
+        for ((arrival, delivered), conduct) in arrivals.into_iter().zip(delivered).zip(conducts) {
+            back.extend(settle(arrival, conduct, &delivered).await);
         }
-    }
-
-    /// Ok: acknowledge. Err: do not.
-    async fn settle(&self, arrival: Arrival, conduct: Conduct, delivered: &Delivered) {
-        match delivered {
-            Ok(outcome) => {
-                let name = match outcome {
-                    Outcome::Processed(()) => "processed",
-                    Outcome::Duplicate => "duplicate",
-                    Outcome::Replayed(()) => "replayed",
-                    Outcome::Stale => "stale",
-                };
-                tell(format_args!(
-                    "done {name} {}",
-                    u8::from(arrival.is_redelivered)
-                ));
-                if outcome.is_processed() {
-                    reach(Point::BeforeAck);
-                }
-                if arrival.acknowledge().await.is_err() {
-                    tell(format_args!("not-acknowledged"));
-                }
-            }
-            Err(fault) => {
-                tell(format_args!("failed {}", fault.class()));
-                if matches!(
-                    conduct,
-                    Conduct::Fail | Conduct::DropError | Conduct::RollBack
-                ) {
-                    tell(format_args!("conduct {}", conduct.name()));
-                }
-                if !fault.is_expected(conduct) {
-                    tell(format_args!("unexpected {fault:?}"));
-                }
-                self.give_back(vec![arrival]).await;
-            }
-        }
+        self.give_back(back).await;
     }
 
     /// After a little while, since a broker delivers again at once.
     async fn give_back(&self, arrivals: Vec<Arrival>) {
+        if arrivals.is_empty() {
+            return;
+        }
         let pause = self.random(|random| random.u64(20..200));
         tokio::time::sleep(Duration::from_millis(pause)).await;
         for arrival in arrivals {
@@ -232,6 +190,41 @@ impl Deliveries {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         draw(&mut random)
+    }
+}
+
+/// Ok: acknowledge. Err: returns what is to be given back.
+async fn settle(arrival: Arrival, conduct: Conduct, delivered: &Delivered) -> Option<Arrival> {
+    match delivered {
+        Ok(outcome) => {
+            let name = match outcome {
+                Outcome::Processed(()) => "processed",
+                Outcome::Duplicate => "duplicate",
+                Outcome::Replayed(()) => "replayed",
+                Outcome::Stale => "stale",
+            };
+            tell(format_args!(
+                "done {name} {}",
+                u8::from(arrival.is_redelivered)
+            ));
+            if outcome.is_processed() {
+                reach(Point::BeforeAck);
+            }
+            if arrival.acknowledge().await.is_err() {
+                tell(format_args!("not-acknowledged"));
+            }
+            None
+        }
+        Err(fault) => {
+            tell(format_args!("failed {}", fault.class()));
+            if fault.comes_of(conduct) {
+                tell(format_args!("conduct {}", conduct.name()));
+            }
+            if !fault.is_expected(conduct) {
+                tell(format_args!("unexpected {fault:?}"));
+            }
+            Some(arrival)
+        }
     }
 }
 
