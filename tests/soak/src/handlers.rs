@@ -14,8 +14,10 @@ pub(crate) use fault::Fault;
 macro_rules! handlers {
     ($module:ident, $connection:ident, $statements:expr) => {
         mod $module {
+            use std::collections::BTreeMap;
+
             use idem::{Outcome, idempotent};
-            use sqlx::$connection;
+            use sqlx::{QueryBuilder, $connection};
 
             use super::{Delivered, Fault, Statements};
             use crate::harm::{Conduct, Point, reach};
@@ -148,17 +150,9 @@ macro_rules! handlers {
                 messages: Vec<(Message, Conduct)>,
             ) -> Result<(), Fault> {
                 reach(Point::AfterClaim);
-                for (message, _) in &messages {
-                    enter(tx, message).await?;
-                }
+                enter_all(tx, &messages).await?;
                 reach(Point::InTheBody);
-                let mut sums = std::collections::BTreeMap::new();
-                for (message, _) in &messages {
-                    *sums.entry(message.account).or_default() += message.amount;
-                }
-                for (account, amount) in sums {
-                    add(tx, account, amount).await?;
-                }
+                add_all(tx, &messages).await?;
                 for (message, conduct) in &messages {
                     end(tx, message, *conduct).await?;
                     // What is written after that would stay.
@@ -175,6 +169,41 @@ macro_rules! handlers {
                     .execute(tx)
                     .await
                     .map(drop)
+            }
+
+            async fn enter_all(
+                tx: &mut $connection,
+                messages: &[(Message, Conduct)],
+            ) -> sqlx::Result<()> {
+                let mut insert = QueryBuilder::new("INSERT INTO ledger (message) ");
+                insert.push_values(messages, |mut row, (message, _)| {
+                    row.push_bind(message.number);
+                });
+                insert.build().execute(tx).await.map(drop)
+            }
+
+            /// An account is changed once, however many of the messages are for it.
+            async fn add_all(
+                tx: &mut $connection,
+                messages: &[(Message, Conduct)],
+            ) -> sqlx::Result<()> {
+                let mut sums = BTreeMap::<i64, i64>::new();
+                for (message, _) in messages {
+                    *sums.entry(message.account).or_default() += message.amount;
+                }
+                let mut update =
+                    QueryBuilder::new("UPDATE accounts SET balance = balance + CASE id");
+                for (account, amount) in &sums {
+                    update.push(" WHEN ").push_bind(*account);
+                    update.push(" THEN ").push_bind(*amount);
+                }
+                update.push(" END WHERE id IN (");
+                let mut accounts = update.separated(", ");
+                for account in sums.keys() {
+                    accounts.push_bind(*account);
+                }
+                update.push(")");
+                update.build().execute(tx).await.map(drop)
             }
 
             async fn add(tx: &mut $connection, account: i64, amount: i64) -> sqlx::Result<()> {

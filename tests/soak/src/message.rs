@@ -44,11 +44,11 @@ impl Message {
         // The first numbers of near seeds are near each other.
         random.u64(..);
         let kind = match random.u8(..100) {
-            0..20 => Kind::Book,
-            20..32 => Kind::Transfer,
-            32..42 => Kind::Charge,
-            42..52 => Kind::Project,
-            52..60 => Kind::Receipt,
+            0..15 => Kind::Book,
+            15..23 => Kind::Transfer,
+            23..31 => Kind::Charge,
+            31..39 => Kind::Project,
+            39..45 => Kind::Receipt,
             _ => Kind::Batch,
         };
         let account = random.i64(0..ACCOUNTS);

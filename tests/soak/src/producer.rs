@@ -13,7 +13,7 @@ use crate::message::{Kind, Message};
 const WINDOW: i64 = 32;
 
 /// The broker keeps no more than this waiting, so that the end comes soon after the last message.
-const BACKLOG: u64 = 300;
+const BACKLOG: u64 = 400;
 
 /// What the supervisor and the producer know of each other.
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ use deliveries::Deliveries;
 
 /// So many messages make a batch, or as many as come within this time.
 const BATCH: usize = 20;
-const GATHER: Duration = Duration::from_millis(15);
+const GATHER: Duration = Duration::from_millis(40);
 
 /// What the supervisor tells a worker when it starts it.
 #[derive(Debug, Clone, clap::Args)]

@@ -138,7 +138,7 @@ impl Stage {
             seed: options.seed,
             own_seed: options.seed.wrapping_mul(1000).wrapping_add(number as u64),
             pool: if number == 0 { 1 } else { 8 },
-            prefetch: 48,
+            prefetch: 100,
             reverse: number % 2 == 1,
             prune: number == 1 || number == 2,
             calm: false,
