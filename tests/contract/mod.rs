@@ -11,6 +11,7 @@ mod fingerprint;
 mod gapless;
 mod in_flight;
 mod isolation;
+mod kept_connection;
 mod keys;
 mod lost;
 mod nested;
