@@ -85,7 +85,7 @@ pub(crate) async fn configure(pool: &PgPool, setting: &str, value: &str) {
 
 /// Polls a question until the answer is yes.
 pub(crate) async fn until(what: &str, pool: &PgPool, question: &'static str) {
-    let deadline = Instant::now() + Duration::from_mins(1);
+    let deadline = Instant::now() + Duration::from_mins(3);
     while !sqlx::query_scalar::<_, bool>(question)
         .fetch_one(pool)
         .await

@@ -87,7 +87,7 @@ async fn p5_p9_a_delivery_that_is_dropped_while_it_waits_stays_in_flight() {
     cluster.standby.thaw();
     // Until the first one's COMMIT is through, this one is in flight.
     let outcome = loop {
-        match tokio::time::timeout(Duration::from_mins(1), bill(&workers, 1))
+        match tokio::time::timeout(Duration::from_mins(3), bill(&workers, 1))
             .await
             .unwrap()
         {

@@ -122,8 +122,6 @@ fn settings(all: &str, own: &str) -> Settings {
         )
         .set("binlog-format", "ROW")
         .set("innodb-autoinc-lock-mode", 2)
-        // What a killed process wrote is kept, which is enough here.
-        .set("innodb-flush-log-at-trx-commit", 2)
         .set("innodb-buffer-pool-size", "64M")
         .set("innodb-log-file-size", "16M")
 }
@@ -135,7 +133,7 @@ pub(crate) async fn pool(url: &str, connections: u32) -> MySqlPool {
 
 /// Polls a question until the answer is yes.
 pub(crate) async fn until(what: &str, pool: &MySqlPool, question: &str) {
-    let deadline = Instant::now() + Duration::from_mins(1);
+    let deadline = Instant::now() + Duration::from_mins(3);
     while !sqlx::query_scalar::<_, bool>(AssertSqlSafe(question.to_owned()))
         .fetch_one(pool)
         .await

@@ -61,7 +61,7 @@ async fn more(broker: &Broker, messages: usize) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_mins(1), wait).await;
+    let waited = tokio::time::timeout(Duration::from_mins(3), wait).await;
     waited.expect("the load does not go on");
 }
 
@@ -148,7 +148,7 @@ async fn refuses(pool: &MySqlPool, broker: &Broker) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), alone)
+    tokio::time::timeout(Duration::from_mins(3), alone)
         .await
         .expect("the node is alone");
     let before = broker.acknowledged();

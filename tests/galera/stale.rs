@@ -103,7 +103,7 @@ async fn overtaken(pools: &[MySqlPool], message: i64, then: Then) -> Failed {
         Ok::<_, Failed>(())
     };
     let delivery = Delivery::of("billing", message).once(&pools[0], body);
-    let result = tokio::time::timeout(Duration::from_mins(1), delivery).await;
+    let result = tokio::time::timeout(Duration::from_mins(3), delivery).await;
     result.unwrap().unwrap_err()
 }
 

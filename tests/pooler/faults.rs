@@ -87,6 +87,6 @@ async fn acknowledged(broker: &Broker, enough: usize) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_mins(1), wait).await;
+    let waited = tokio::time::timeout(Duration::from_mins(3), wait).await;
     waited.expect("the load does not go on");
 }

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to come up or to go down.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A server's process and those that it has started.
 pub(super) struct Process(Child);
