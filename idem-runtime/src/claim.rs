@@ -212,7 +212,7 @@ impl<DB: Backend> DerefMut for Claim<'_, DB> {
 pub async fn commit<DB: Backend>(mut transaction: Transaction<'_, DB>) -> Result<(), Error> {
     let conn = &mut *transaction;
     #[cfg(feature = "testing")]
-    testing::reach::<DB>(conn, Point::BeforeCommit).await?;
+    testing::reach::<DB>(conn, Point::BeforeCommit { is_outermost: true }).await?;
     DB::settle(conn).await.map_err(Error::at_outer_commit)?;
     match backend::depth::<DB>(conn) {
         0 => Err(Error::outer_transaction()),

@@ -30,10 +30,14 @@
 //! # What it does not find
 //!
 //! What `state` does not read. What only happens with other messages: prove a handler once for each kind of message that takes another way
-//! through it. Two different messages that meet. Connections are killed on PostgreSQL and MySQL. Writes are refused by triggers, for
-//! each statement on PostgreSQL and each row elsewhere, on the tables that a handler names without a schema; on MySQL they have to be created
-//! beforehand, in the database itself, and are dropped at the end. The handler has to run on the task that runs the proof: what `deliver` spawns
-//! is not seen.
+//! through it. Two different messages that meet. On SQLite, an error that is dropped in a savepoint, if the handler writes on after it. On PostgreSQL,
+//! TRUNCATE. What a consumer writes in a transaction of its own after the last handler that has joined it. A consumer that acknowledges
+//! [`Error::InFlight`](crate::Error::InFlight).
+//!
+//! Connections are killed on PostgreSQL and MySQL. Writes are refused by triggers: for each statement on PostgreSQL, within the delivery's own
+//! transaction; for each row on SQLite (temporary ones) and MySQL (in the database itself, from before the first refused write until after
+//! the last; a test that is killed in between leaves them behind, without effect, for the next proof to drop). The handler has to run on the task that
+//! runs the proof: what `deliver` spawns is not seen.
 //!
 //! Harm is done from within the library. Without the feature none of it is compiled, and with it, outside of a proof, each point looks at a
 //! thread-local variable and goes on.

@@ -253,7 +253,10 @@ pub(crate) async fn commit<DB: Backend>(
 
 async fn seal_and_commit<DB: Backend>(conn: &mut DB::Connection, open: Open) -> Result<(), Error> {
     #[cfg(feature = "testing")]
-    testing::reach::<DB>(conn, Point::BeforeCommit).await?;
+    {
+        let is_outermost = open.is_outermost();
+        testing::reach::<DB>(conn, Point::BeforeCommit { is_outermost }).await?;
+    }
     DB::settle(conn).await.map_err(Error::at_commit)?;
     // A nested begin() that was cancelled has rolled everything back; one that was forgotten would be committed in place of ours.
     if backend::depth::<DB>(conn) != open.depth {

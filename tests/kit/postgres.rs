@@ -12,6 +12,8 @@ mod memory;
 mod outside;
 #[path = "right.rs"]
 mod right;
+#[path = "tables.rs"]
+mod tables;
 #[path = "unfinished.rs"]
 mod unfinished;
 #[path = "use.rs"]

@@ -193,3 +193,32 @@ async fn an_error_of_the_delivery_that_is_dropped() {
         "{report}"
     );
 }
+
+#[idempotent(key = "id", consumer = "inner")]
+async fn inner(#[tx] tx: &mut Connection, id: &str) -> Result<(), sqlx::Error> {
+    let _ = id;
+    sqlx::query(PAY).execute(&mut *tx).await?;
+    Ok(())
+}
+
+#[idempotent(key = "id", consumer = "outer")]
+async fn outer(#[tx] tx: &mut Connection, id: &str) -> Result<(), sqlx::Error> {
+    let _ = inner(&mut *tx, id).await?;
+    let _ = sqlx::query(NOTE).execute(&mut *tx).await;
+    Ok(())
+}
+
+/// The handler that is called ends before the one that calls.
+#[tokio::test]
+async fn an_error_that_is_dropped_after_another_handler() {
+    let (_fixture, pool) = database().await;
+    let report = proof(&pool)
+        .deliver(async |pool| outer(pool, "evt-1").await)
+        .await;
+    let found = lines(&report);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(
+        found[0].starts_with("write 2 refused by the database: "),
+        "{found:#?}"
+    );
+}

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection};
 
 use crate::backend::BoxFuture;
@@ -9,6 +11,8 @@ const REFUSE: &str = "IF @idem_left IS NOT NULL THEN \
             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'idem::testing refuses this write'; \
         END IF; \
     END IF";
+
+const LOCK: &str = "SELECT GET_LOCK(CONCAT('idem_refuse ', MD5(DATABASE())), 60)";
 
 /// As bytes these columns have a type that is no text to sqlx.
 const TABLES: &str = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
@@ -32,6 +36,8 @@ impl Harms for MySql {
     /// everybody, and heed a variable of the session. MySQL has triggers for rows only.
     fn prepare(conn: &mut MySqlConnection) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
+            // Triggers are everybody's: one proof at a time has them in this database. The lock ends with the connection.
+            sqlx::raw_sql(LOCK).execute(&mut *conn).await?;
             // Of a proof that was interrupted.
             Self::clean_up(conn).await?;
             let tables: Vec<String> = sqlx::query_scalar(TABLES).fetch_all(&mut *conn).await?;
@@ -53,17 +59,19 @@ impl Harms for MySql {
         Box::pin(async move {
             let triggers: Vec<String> = sqlx::query_scalar(TRIGGERS).fetch_all(&mut *conn).await?;
             for trigger in triggers {
-                let drop = sqlx::raw_sql(AssertSqlSafe(format!("DROP TRIGGER {trigger}")));
+                let drop =
+                    sqlx::raw_sql(AssertSqlSafe(format!("DROP TRIGGER IF EXISTS {trigger}")));
                 drop.execute(&mut *conn).await?;
             }
             Ok(())
         })
     }
 
-    fn refuse_write(
-        conn: &mut MySqlConnection,
+    fn refuse_write<'a>(
+        conn: &'a mut MySqlConnection,
         number: u32,
-    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        _: &'a BTreeSet<String>,
+    ) -> BoxFuture<'a, Result<(), sqlx::Error>> {
         Box::pin(async move {
             let set = format!("SET @idem_number = {number}, @idem_left = {number}");
             let set = sqlx::raw_sql(AssertSqlSafe(set));

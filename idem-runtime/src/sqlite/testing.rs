@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use sqlx::{AssertSqlSafe, Connection, Pool, Sqlite, SqliteConnection};
 
 use crate::backend::BoxFuture;
@@ -29,10 +31,11 @@ impl Harms for Sqlite {
 
     /// Temporary triggers, which are gone with the transaction when it rolls back. SQLite has triggers for rows only, so that these are
     /// counted. FAIL keeps the count, as ABORT would not: <https://www.sqlite.org/lang_createtrigger.html#the_raise_function>
-    fn refuse_write(
-        conn: &mut SqliteConnection,
+    fn refuse_write<'a>(
+        conn: &'a mut SqliteConnection,
         number: u32,
-    ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
+        _: &'a BTreeSet<String>,
+    ) -> BoxFuture<'a, Result<(), sqlx::Error>> {
         Box::pin(async move {
             let tables: Vec<String> = sqlx::query_scalar(TABLES).fetch_all(&mut *conn).await?;
             let mut statements = vec![CREATE.to_owned()];

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use sqlx::Pool;
+use sqlx::{Connection, Pool};
 
 use super::watch::{Ended, Harm, Seen, Watch, Watched};
 use crate::backend::Backend;
@@ -61,12 +61,13 @@ pub(crate) struct Bench<'p, DB: Backend, V> {
     pub(crate) claims: BTreeSet<(String, String)>,
     /// How often a delivery of this proof has waited at most.
     pub(crate) most_waits: usize,
+    /// The tables that deliveries of this proof have written to, where the database knows.
+    pub(crate) tables: BTreeSet<String>,
 }
 
 impl<'p, DB: Backend, V> Bench<'p, DB, V> {
-    /// As if nothing had been delivered.
+    /// Calls `fresh`.
     pub(crate) async fn start_afresh(&self) -> Result<(), Failure> {
-        self.forget().await?;
         self.within((self.fresh)()).await
     }
 
@@ -82,15 +83,23 @@ impl<'p, DB: Backend, V> Bench<'p, DB, V> {
         self.within(forget).await
     }
 
-    /// Before writes are refused.
-    pub(crate) async fn prepare(&self) -> Result<(), Failure> {
-        let prepare = async { Ok(DB::prepare(&mut *self.pool.acquire().await?).await?) };
+    /// Before writes are refused: a connection to be held until after that.
+    pub(crate) async fn prepare(&self) -> Result<DB::Connection, Failure> {
+        let prepare = async {
+            let options = self.pool.connect_options();
+            let mut conn = DB::Connection::connect_with(&options).await?;
+            DB::prepare(&mut conn).await?;
+            Ok(conn)
+        };
         self.within(prepare).await
     }
 
     /// After that.
-    pub(crate) async fn clean_up(&self) -> Result<(), Failure> {
-        let clean_up = async { Ok(DB::clean_up(&mut *self.pool.acquire().await?).await?) };
+    pub(crate) async fn clean_up(&self, mut conn: DB::Connection) -> Result<(), Failure> {
+        let clean_up = async {
+            DB::clean_up(&mut conn).await?;
+            Ok(conn.close().await?)
+        };
         self.within(clean_up).await
     }
 
@@ -109,7 +118,7 @@ impl<'p, DB: Backend, V> Bench<'p, DB, V> {
         harm: Option<(usize, Harm)>,
         cancel_at: Option<usize>,
     ) -> Delivery {
-        let watch = Watch::new(harm);
+        let watch = Watch::new(harm, self.tables.clone());
         let mut watched = self.watched(&watch, cancel_at);
         let ended = sqlx_core::rt::timeout(self.limit, &mut watched).await;
         self.most_waits = self.most_waits.max(watched.waits);
@@ -117,6 +126,7 @@ impl<'p, DB: Backend, V> Bench<'p, DB, V> {
         drop(watched);
         let seen = watch.seen();
         self.claims.extend(seen.claims.iter().cloned());
+        self.tables.extend(seen.tables.iter().cloned());
         let mut is_cancelled = false;
         let result = match ended {
             Ok(Ended::Returned(result)) => result.map_err(Failure::Returned),
@@ -136,7 +146,7 @@ impl<'p, DB: Backend, V> Bench<'p, DB, V> {
 
     /// So many deliveries at once.
     pub(crate) async fn deliver_at_once(&mut self, number: usize) -> Vec<Result<(), Failure>> {
-        let watch = Watch::new(None);
+        let watch = Watch::new(None, BTreeSet::new());
         let mut deliveries: Vec<_> = (0..number).map(|_| self.watched(&watch, None)).collect();
         let mut results: Vec<Option<Result<(), Failure>>> = Vec::new();
         results.resize_with(number, || None);
@@ -182,10 +192,27 @@ impl<'p, DB: Backend, V> Bench<'p, DB, V> {
         }
     }
 
-    /// Whether all connections come back to the pool, which takes them back in tasks of its own.
-    pub(crate) async fn all_come_back(&self) -> bool {
+    /// How many connections of the pool somebody else holds. What was used last may still be on its way back.
+    pub(crate) async fn least_taken(&self) -> usize {
+        let mut least = self.taken();
+        for _ in 0..20 {
+            if least == 0 {
+                break;
+            }
+            sqlx_core::rt::sleep(PAUSE).await;
+            least = least.min(self.taken());
+        }
+        least
+    }
+
+    fn taken(&self) -> usize {
+        (self.pool.size() as usize).saturating_sub(self.pool.num_idle())
+    }
+
+    /// Whether no more are taken than before. The pool takes connections back in tasks of its own.
+    pub(crate) async fn all_come_back(&self, before: usize) -> bool {
         let all = async {
-            while self.pool.num_idle() != self.pool.size() as usize {
+            while self.taken() > before {
                 sqlx_core::rt::sleep(PAUSE).await;
             }
         };

@@ -1,5 +1,7 @@
 //! What the kit does to a database, each in a dialect of its own.
 
+use std::collections::BTreeSet;
+
 use sqlx::{Database, Pool};
 
 use crate::backend::BoxFuture;
@@ -30,11 +32,18 @@ pub trait Harms: Database {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// The tables to which this transaction has written, where the database knows. Otherwise writes are refused on all that it finds.
+    fn written(conn: &mut Self::Connection) -> BoxFuture<'_, Result<Vec<String>, sqlx::Error>> {
+        let _ = conn;
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
     /// Lets the write with this number fail, from 1 on, counted from here to the end of the transaction.
-    fn refuse_write(
-        conn: &mut Self::Connection,
+    fn refuse_write<'a>(
+        conn: &'a mut Self::Connection,
         number: u32,
-    ) -> BoxFuture<'_, Result<(), sqlx::Error>>;
+        tables: &'a BTreeSet<String>,
+    ) -> BoxFuture<'a, Result<(), sqlx::Error>>;
 
     /// Takes that back; how many writes there were.
     fn allow_writes(conn: &mut Self::Connection) -> BoxFuture<'_, Result<u32, sqlx::Error>>;

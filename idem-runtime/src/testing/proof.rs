@@ -9,7 +9,8 @@ use super::report::Report;
 use super::steps::Steps;
 use crate::backend::Backend;
 
-/// Proves one handler with one message, on a database for tests. See the [module](crate::testing).
+/// Proves one handler with one message, on a database for tests: `fresh` and `state`, in any order, and then `deliver`, which runs it. Run it in
+/// the test itself and not in a spawned task, which would want it to be `Send`. See the [module](crate::testing).
 ///
 /// ```
 /// # extern crate idem_runtime as idem;
@@ -32,7 +33,11 @@ use crate::backend::Backend;
 /// sqlx::raw_sql("CREATE TABLE accounts (credits); INSERT INTO accounts VALUES (0)").execute(&pool).await?;
 ///
 /// Proof::new(&pool)
-///     .fresh(async |pool| sqlx::query("UPDATE accounts SET credits = 0").execute(pool).await)
+///     .fresh(async |pool| {
+///         sqlx::query("UPDATE accounts SET credits = 0").execute(pool).await?;
+///         // Reset what stands in for other systems here, too.
+///         Ok::<_, sqlx::Error>(())
+///     })
 ///     .state(async |pool| sqlx::query_scalar::<_, i64>("SELECT credits FROM accounts").fetch_one(pool).await)
 ///     .deliver(async |pool| add_credits(pool, "evt-1").await)
 ///     .await
@@ -48,6 +53,7 @@ pub struct Proof<'p, DB: Backend, S = ()> {
     fresh: Action<'p, ()>,
     state: S,
     at_once: usize,
+    refuses: bool,
     limit: Duration,
 }
 
@@ -55,18 +61,20 @@ pub struct Proof<'p, DB: Backend, S = ()> {
 pub struct State<'p, V>(Action<'p, V>);
 
 impl<'p, DB: Backend> Proof<'p, DB> {
-    /// A proof on this pool. Its database has the table of claims, and tables that may be changed at will.
+    /// A proof on this pool, which nobody else uses meanwhile. Its database has the table of claims, and tables that may be changed at will.
     pub fn new(pool: &'p Pool<DB>) -> Self {
         Self {
             pool,
             fresh: Box::new(|| Box::pin(std::future::ready(Ok(())))),
             state: (),
             at_once: 4,
+            refuses: true,
             limit: Duration::from_secs(30),
         }
     }
 
-    /// What is compared: all that the handler changes, in the database and outside.
+    /// What is compared: all that the handler changes, in the database and outside. Leave out what the database gives out anew each time
+    /// (serial ids, times), and sort the rows.
     pub fn state<F, V, E>(self, state: F) -> Proof<'p, DB, State<'p, V>>
     where
         F: AsyncFn(&'p Pool<DB>) -> Result<V, E> + 'p,
@@ -78,6 +86,7 @@ impl<'p, DB: Backend> Proof<'p, DB> {
             fresh: self.fresh,
             state: State(action(self.pool, state, |state| state)),
             at_once: self.at_once,
+            refuses: self.refuses,
             limit: self.limit,
         }
     }
@@ -102,6 +111,12 @@ impl<'p, DB: Backend, S> Proof<'p, DB, S> {
         self
     }
 
+    /// Refuses no writes, which takes the right to create triggers. Errors that the handler drops are not found then.
+    pub fn without_refused_writes(mut self) -> Self {
+        self.refuses = false;
+        self
+    }
+
     /// How long a delivery, `fresh` or `state` may take before it counts as one that never ends; 30 seconds without it.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
@@ -111,7 +126,8 @@ impl<'p, DB: Backend, S> Proof<'p, DB, S> {
 
 impl<'p, DB: Backend, V: PartialEq + Debug> Proof<'p, DB, State<'p, V>> {
     /// Runs the proof. The closure is one delivery, always of the same message: it calls the handler, and its `Ok` acknowledges. It may do what
-    /// your consumer does around the handler, such as a time limit or a transaction of its own.
+    /// your consumer does around the handler, such as a time limit or a transaction of its own. An error type of `Box<dyn Error>` needs
+    /// `+ Send + Sync`.
     pub async fn deliver<F, T, E>(self, deliver: F) -> Report
     where
         F: AsyncFn(&'p Pool<DB>) -> Result<T, E> + 'p,
@@ -126,7 +142,8 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Proof<'p, DB, State<'p, V>> {
             limit: self.limit,
             claims: BTreeSet::new(),
             most_waits: 0,
+            tables: BTreeSet::new(),
         };
-        Steps::new(bench).run(self.at_once).await
+        Steps::new(bench).run(self.at_once, self.refuses).await
     }
 }

@@ -11,6 +11,9 @@ use crate::backend::Backend;
 /// Up to here the delivery is cancelled at each point at which it waits, and beyond at ever fewer.
 const EACH_WAIT: usize = 200;
 
+/// How often the first delivery may fail by a transient error.
+const AGAIN: u32 = 5;
+
 /// How often a delivery that has come to its end too early to be cancelled is tried again.
 const HASTE: u32 = 8;
 
@@ -28,17 +31,22 @@ const NO_EFFECT: &str = "Either `state` does not read what the handler changes, 
 const KEY: &str = "The key has to be equal in all deliveries of a message: build it from what the producer has sent, and let `deliver` deliver the \
     same message each time.";
 const MEMORY: &str = "Something outlives the fresh start: a `static`, a cache or a counter in the process, which a rollback does not take back and another \
-    process does not have. Keep it in the database, or let `fresh` put it back if it is not the handler's.";
+    process does not have; or the claim of a task that `deliver` spawns, which is not seen. Keep it in the database, or let `fresh` put it back if it is \
+    not the handler's.";
 const LEAK: &str = "A connection or a transaction was taken from the pool and never given back, as by `std::mem::forget`.";
 const OUTSIDE: &str = "Something was done outside of the delivery's transaction. The usual culprit is a write that bypasses `tx`: through a pool, on another \
     connection, or before the claim. Write on the handler's transaction. For a call of another system: pass `idem::Tx::idempotency_keys` on, or \
-    write an outbox row.";
+    write an outbox row. If what differs is an id or a time that the database gives out, leave it out of `state`.";
 const LOST: &str = "The message was acknowledged with `Ok`, and nobody will deliver it again.";
 const ENDLESS: &str = "Nothing further was tried. Does the handler take a second connection while the pool has none left, or wait for a lock of its own? \
     Was it cancelled in a `begin()` of yours, which in sqlx 0.9.0 leaves that transaction open on its connection?";
+const CANNOT_REFUSE: &str = "Writes are refused by triggers that the proof creates and takes back: run it as a user who may create triggers and, on \
+    PostgreSQL, temporary tables, while nobody else writes to the handler's tables; or leave this out with `without_refused_writes()`.";
+const CLAIMS: &str = "The claims of the proof's message are removed before each step.";
 const TRIGGERS: &str = "Drop the triggers whose names begin with `idem_refuse_`; they do nothing without a variable of the session.";
 const REDELIVERY: &str =
     "A delivery after this one has to succeed, by a second run or as a duplicate.";
+const PANICS: &str = "A lost connection makes it panic, which gives the message back, but may take the consumer with it: return the error.";
 const JUDGED: &str = "A lost connection is nobody's message's fault, and a consumer that asks `idem::is_transient` would send this one to the dead letters. Keep \
     the error of idem or sqlx in the chain of sources (`#[from]`, not its text).";
 
@@ -61,24 +69,24 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
         }
     }
 
-    pub(crate) async fn run(mut self, at_once: usize) -> Report {
+    pub(crate) async fn run(mut self, at_once: usize, refuses: bool) -> Report {
         // If it cannot be had, the first step fails and says why.
         let _kept = DB::keep(self.bench.pool).await;
-        self.all(at_once).await;
+        self.all(at_once, refuses).await;
         // For the next run of the test. A finding may stand behind a failure.
         self.bench.forget().await.ok();
         self.report
     }
 
     /// `None` where it makes no sense to go on.
-    async fn all(&mut self, at_once: usize) -> Option<()> {
+    async fn all(&mut self, at_once: usize, refuses: bool) -> Option<()> {
         let once = self.once().await?;
         self.one_after_the_other(&once).await?;
         self.at_once(&once, at_once).await?;
         self.harmed(&once).await?;
         self.cancelled(&once).await?;
         // Of a handler that writes elsewhere this would prove nothing, and what it writes elsewhere would have to wait.
-        if self.report.is_ok() {
+        if refuses && self.report.is_ok() {
             self.refused(&once).await?;
         }
         Some(())
@@ -86,9 +94,19 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
 
     /// Twice, since the first may have found the claims of a proof that was interrupted.
     async fn once(&mut self) -> Option<Once<V>> {
+        let taken = self.bench.least_taken().await;
         self.step("delivered once").await?;
         let before = self.state().await?;
-        let first = self.bench.deliver().await;
+        let mut first = self.bench.deliver().await;
+        for _ in 0..AGAIN {
+            // Somebody else was in its way.
+            let is_transient = |failure: &Failure| failure.is_transient();
+            if !first.result.as_ref().is_err_and(is_transient) {
+                break;
+            }
+            self.start_afresh().await?;
+            first = self.bench.deliver().await;
+        }
         self.succeeds(&first)?;
         let after = self.state().await?;
 
@@ -122,7 +140,7 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
             let what = format!("it returned Ok and has no effect: {state:?}");
             return self.stop(what, NO_EFFECT);
         }
-        if !self.bench.all_come_back().await {
+        if !self.bench.all_come_back(taken).await {
             return self.stop("a connection does not come back to the pool", LEAK);
         }
         Some(Once {
@@ -175,10 +193,9 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
     /// At each point that the delivery passes, each harm that fits it.
     async fn harmed(&mut self, once: &Once<V>) -> Option<()> {
         for (at, point) in once.seen.points.iter().enumerate() {
-            let number = 1 + once.seen.points[..at]
-                .iter()
-                .filter(|earlier| *earlier == point)
-                .count();
+            let is_alike =
+                |other: &&Point| std::mem::discriminant(*other) == std::mem::discriminant(point);
+            let number = 1 + once.seen.points[..at].iter().filter(is_alike).count();
             let which = if number == 1 {
                 String::new()
             } else {
@@ -186,7 +203,7 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
             };
             let harms: &[(Harm, &str)] = match point {
                 Point::Claimed => &[(Harm::Kill, "connection killed after claim")],
-                Point::BeforeCommit => &[
+                Point::BeforeCommit { .. } => &[
                     (Harm::Fail, "failed before commit"),
                     (Harm::Panic, "panicked before commit"),
                     (Harm::Kill, "connection killed before commit"),
@@ -201,6 +218,9 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
                 let delivery = self.bench.deliver_with(Some((at, *harm)), None).await;
                 match &delivery.result {
                     // A panic says nothing, and whoever catches it may judge it as they like.
+                    Err(failure @ Failure::Panicked(_)) if *harm != Harm::Panic => {
+                        self.report.found(failure.to_string(), PANICS);
+                    }
                     Err(failure) if *harm != Harm::Panic && !failure.is_transient() => {
                         let judged = format!("the error is not transient: {failure}");
                         self.report.found(judged, JUDGED);
@@ -215,18 +235,21 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
 
     /// Each write of the body, one at a time.
     async fn refused(&mut self, once: &Once<V>) -> Option<()> {
-        if let Err(failure) = self.bench.prepare().await {
-            let why = format!("no write was refused, since no trigger can be created: {failure}");
-            self.report.steps.push(why);
-            return Some(());
-        }
+        self.report
+            .steps
+            .push("each write refused by the database".to_owned());
+        let conn = match self.bench.prepare().await {
+            Ok(conn) => conn,
+            Err(failure) => return self.stop(failure.to_string(), CANNOT_REFUSE),
+        };
+        self.report.steps.pop();
         let done = self.each_refused(once).await;
-        match self.bench.clean_up().await {
+        match self.bench.clean_up(conn).await {
             Ok(()) => done,
-            Err(failure) => self.stop(
-                format!("triggers of the proof are left behind: {failure}"),
-                TRIGGERS,
-            ),
+            Err(failure) => {
+                let what = format!("triggers of the proof are left behind: {failure}");
+                self.stop(what, TRIGGERS)
+            }
         }
     }
 
@@ -239,6 +262,9 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
                     .await?;
                 let harm = Some((at, Harm::RefuseWrite(number)));
                 let delivery = self.bench.deliver_with(harm, None).await;
+                if let Some(why) = delivery.seen.cannot_refuse {
+                    return self.stop(why, CANNOT_REFUSE);
+                }
                 let is_made = delivery.seen.writes.is_none_or(|writes| writes >= number);
                 if !is_made || !delivery.seen.is_harmed {
                     self.report.steps.pop();
@@ -275,10 +301,11 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
                 self.start_afresh().await?;
                 delivery = self.bench.deliver_with(None, Some(wait)).await;
             }
-            if !delivery.is_cancelled {
+            let (is_cancelled, findings) = (delivery.is_cancelled, self.report.findings.len());
+            self.settled(once, delivery).await?;
+            if !is_cancelled && self.report.findings.len() == findings {
                 self.report.steps.pop();
             }
-            self.settled(once, delivery).await?;
             wait += 1 + wait / EACH_WAIT;
         }
         Some(())
@@ -322,6 +349,10 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
     }
 
     async fn start_afresh(&mut self) -> Option<()> {
+        if let Err(failure) = self.bench.forget().await {
+            let what = format!("the claims cannot be removed: {failure}");
+            return self.stop(what, CLAIMS);
+        }
         match self.bench.start_afresh().await {
             Ok(()) => Some(()),
             Err(failure) => self.stop(format!("`fresh` fails: {failure}"), FRESH),

@@ -25,8 +25,8 @@ thread_local! {
 pub(crate) enum Point {
     /// The claim is made, and the body has not begun.
     Claimed,
-    /// The body has returned `Ok`.
-    BeforeCommit,
+    /// The body has returned `Ok`. A delivery that joins a transaction is not the outermost.
+    BeforeCommit { is_outermost: bool },
     /// The server has confirmed the commit, and nobody knows of it yet.
     Committed,
 }
@@ -59,15 +59,22 @@ pub(crate) struct Seen {
     /// What is to be done, at which of the points.
     harm: Option<(usize, Harm)>,
     pub(crate) is_harmed: bool,
-    is_refusing: bool,
+    /// Since a write is refused: how many claims were open then, with that of the delivery itself.
+    refusing: Option<usize>,
+    /// Why the database could not be brought to refuse a write.
+    pub(crate) cannot_refuse: Option<String>,
+    /// What the body writes to, as the database's statements name it.
+    pub(crate) tables: BTreeSet<String>,
     /// Set if the body came to its end although a write was refused: how many writes it had made.
     pub(crate) writes: Option<u32>,
 }
 
 impl Watch {
-    pub(crate) fn new(harm: Option<(usize, Harm)>) -> Arc<Self> {
+    /// With what is to be done, and the tables to which writes can be refused.
+    pub(crate) fn new(harm: Option<(usize, Harm)>, tables: BTreeSet<String>) -> Arc<Self> {
         let seen = Seen {
             harm,
+            tables,
             ..Seen::default()
         };
         Arc::new(Self {
@@ -77,6 +84,12 @@ impl Watch {
 
     pub(crate) fn seen(&self) -> Seen {
         self.lock().clone()
+    }
+
+    /// Whether it is of interest what the body writes to.
+    fn learns(&self) -> bool {
+        let seen = self.lock();
+        seen.harm.is_none() && !seen.is_harmed
     }
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
@@ -147,17 +160,33 @@ pub(crate) async fn reach<DB: Backend>(
         Some(Harm::Panic) => resume_unwind(Box::new(PANIC)),
         Some(Harm::Kill) => DB::kill(conn).await,
         Some(Harm::RefuseWrite(number)) => {
-            let refused = DB::refuse_write(conn, number).await;
-            refused.map_err(Error::database(Step::Begin))?;
-            watch.lock().is_refusing = true;
+            let tables = watch.seen().tables;
+            if let Err(error) = DB::refuse_write(conn, number, &tables).await {
+                watch.lock().cannot_refuse = Some(error.to_string());
+                return Err(Error::database(Step::Begin)(error));
+            }
+            let mut seen = watch.lock();
+            seen.refusing = Some(seen.open);
         }
     }
-    let is_refusing = point == Point::BeforeCommit && watch.lock().is_refusing;
-    if is_refusing {
+    let Point::BeforeCommit { is_outermost } = point else {
+        return Ok(());
+    };
+    if watch.learns() {
+        let tables = DB::written(conn).await;
+        let tables = tables.map_err(Error::database(Step::Commit))?;
+        watch.lock().tables.extend(tables);
+    }
+    // A handler that this one has called with its transaction ends before it.
+    let is_over = |seen: &Seen| {
+        seen.refusing
+            .is_some_and(|open| is_outermost || seen.open < open)
+    };
+    if is_over(&watch.seen()) {
         let writes = DB::allow_writes(conn).await;
         let writes = writes.map_err(Error::database(Step::Commit))?;
         let mut seen = watch.lock();
-        seen.is_refusing = false;
+        seen.refusing = None;
         seen.writes = Some(writes);
     }
     Ok(())
