@@ -10,6 +10,7 @@ mod deliver;
 mod fingerprint;
 mod gapless;
 mod in_flight;
+mod io_errors;
 mod isolation;
 mod kept_connection;
 mod keys;
