@@ -105,12 +105,9 @@ const STATE: &str = "SELECT (SELECT variable_value FROM information_schema.globa
     AND (SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'wsrep_cluster_size') = 3";
 
 fn settings(all: &str, own: &str) -> Settings {
-    // A death is noticed within three seconds in place of five, and agreed on at once.
     let options = [
         format!("gmcast.listen_addr=tcp://{own}"),
         format!("ist.recv_addr=127.0.0.1:{}", free_port()),
-        "evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT3S;evs.join_retrans_period=PT0.3S"
-            .to_owned(),
         "gcache.size=32M".to_owned(),
     ];
     Settings::default()
