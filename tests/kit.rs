@@ -5,6 +5,7 @@
     clippy::panic,
     reason = "a test that cannot go on fails"
 )]
+#![allow(clippy::duplicate_mod, reason = "the same tests run on each database")]
 
 #[path = "kit/mysql.rs"]
 mod mysql;
