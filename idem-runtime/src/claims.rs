@@ -104,23 +104,6 @@ impl<'a> Claims<'a> {
         }
     }
 
-    /// All keys of the message or the batch.
-    #[cfg(feature = "testing")]
-    pub(crate) fn stored_keys(self) -> Vec<&'a str> {
-        match self {
-            Claims::Message { terms, .. } => [&terms.key, &terms.business_key]
-                .into_iter()
-                .flatten()
-                .map(EncodedKey::as_str)
-                .collect(),
-            Claims::Batch(terms) => terms
-                .messages
-                .iter()
-                .map(|message| message.key.as_str())
-                .collect(),
-        }
-    }
-
     /// As it is stored; it names the effect, whichever message asks for it.
     pub(crate) fn business_key(self) -> Option<&'a str> {
         match self {

@@ -14,6 +14,7 @@ use super::bench::{BoxError, BoxFuture};
 use crate::backend::Backend;
 use crate::claims::{Claims, Verdict};
 use crate::error::{Error, Step};
+use crate::key::EncodedKey;
 
 thread_local! {
     /// The run whose future is being polled on this thread.
@@ -124,7 +125,7 @@ pub(crate) async fn claimed<DB: Backend>(
     {
         let mut seen = watch.lock();
         let consumer = claims.consumer();
-        let keys = claims.stored_keys().into_iter();
+        let keys = stored_keys(claims).into_iter();
         seen.claims
             .extend(keys.map(|key| (consumer.to_owned(), key.to_owned())));
         seen.open += usize::from(is_fresh);
@@ -133,6 +134,22 @@ pub(crate) async fn claimed<DB: Backend>(
         reach::<DB>(conn, Point::Claimed).await?;
     }
     verdict
+}
+
+/// All keys of the message or the batch.
+fn stored_keys(claims: Claims<'_>) -> Vec<&str> {
+    match claims {
+        Claims::Message { terms, .. } => [&terms.key, &terms.business_key]
+            .into_iter()
+            .flatten()
+            .map(EncodedKey::as_str)
+            .collect(),
+        Claims::Batch(terms) => terms
+            .messages
+            .iter()
+            .map(|message| message.key.as_str())
+            .collect(),
+    }
 }
 
 /// A fresh claim is being committed or rolled back.
