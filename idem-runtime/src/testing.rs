@@ -42,9 +42,11 @@
 //! Harm is done from within the library. Without the feature none of it is compiled, and with it, outside of a proof, each point looks at a
 //! thread-local variable and goes on.
 
+mod advice;
 mod bench;
 mod harms;
 mod proof;
+mod refused;
 mod report;
 mod steps;
 mod watch;

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
+use super::advice;
 use super::bench::{Bench, Delivery, Failure};
 use super::report::{Report, difference};
 use super::watch::{Harm, Point, Seen};
@@ -17,48 +18,15 @@ const AGAIN: u32 = 5;
 /// How often a delivery that has come to its end too early to be cancelled is tried again.
 const HASTE: u32 = 8;
 
-/// More writes than this in one delivery are not refused one by one.
-const MOST_WRITES: u32 = 100;
-
-const FRESH: &str = "`fresh` has to put back everything that the handler changes and `state` reads, so that every step starts from the same.";
-const STATE: &str = "`state` has to succeed at any time, before the first delivery too.";
-const FAILS: &str = "The handler has to succeed once before anything can be proven of it.";
-const DROPPED: &str = "The handler drops an error of the database and goes on. Return it with `?`; a statement that may fail belongs into a savepoint \
-    (`idem::savepoint`), and what it writes is then no part of the effect.";
-const NO_CLAIM: &str = "`deliver` has to call a handler (`#[idempotent]`, `idem::once`, `idem::claim`) on the task that it runs on: what it spawns is not seen.";
-const OPEN: &str = "A claim has to end in `commit()` or `rollback()` before `Ok` acknowledges the message; it must not be forgotten or only dropped.";
-const NO_EFFECT: &str = "Either `state` does not read what the handler changes, or the handler acknowledges what it has not committed.";
-const KEY: &str = "The key has to be equal in all deliveries of a message: build it from what the producer has sent, and let `deliver` deliver the \
-    same message each time.";
-const MEMORY: &str = "Something outlives the fresh start: a `static`, a cache or a counter in the process, which a rollback does not take back and another \
-    process does not have; or the claim of a task that `deliver` spawns, which is not seen. Keep it in the database, or let `fresh` put it back if it is \
-    not the handler's.";
-const LEAK: &str = "A connection or a transaction was taken from the pool and never given back, as by `std::mem::forget`.";
-const OUTSIDE: &str = "Something was done outside of the delivery's transaction. The usual culprit is a write that bypasses `tx`: through a pool, on another \
-    connection, or before the claim. Write on the handler's transaction. For a call of another system: pass `idem::Tx::idempotency_keys` on, or \
-    write an outbox row. If what differs is an id or a time that the database gives out, leave it out of `state`.";
-const LOST: &str = "The message was acknowledged with `Ok`, and nobody will deliver it again.";
-const ENDLESS: &str = "Nothing further was tried. Does the handler take a second connection while the pool has none left, or wait for a lock of its own? \
-    Was it cancelled in a `begin()` of yours, which in sqlx 0.9.0 leaves that transaction open on its connection?";
-const CANNOT_REFUSE: &str = "Writes are refused by triggers that the proof creates and takes back: run it as a user who may create triggers and, on \
-    PostgreSQL, temporary tables, while nobody else writes to the handler's tables; or leave this out with `without_refused_writes()`.";
-const CLAIMS: &str = "The claims of the proof's message are removed before each step.";
-const TRIGGERS: &str = "Drop the triggers whose names begin with `idem_refuse_`; they do nothing without a variable of the session.";
-const REDELIVERY: &str =
-    "A delivery after this one has to succeed, by a second run or as a duplicate.";
-const PANICS: &str = "A lost connection makes it panic, which gives the message back, but may take the consumer with it: return the error.";
-const JUDGED: &str = "A lost connection is nobody's message's fault, and a consumer that asks `idem::is_transient` would send this one to the dead letters. Keep \
-    the error of idem or sqlx in the chain of sources (`#[from]`, not its text).";
-
 pub(crate) struct Steps<'p, DB: Backend, V> {
-    bench: Bench<'p, DB, V>,
-    report: Report,
+    pub(super) bench: Bench<'p, DB, V>,
+    pub(super) report: Report,
 }
 
 /// What one delivery does.
-struct Once<V> {
+pub(super) struct Once<V> {
     state: V,
-    seen: Seen,
+    pub(super) seen: Seen,
 }
 
 impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
@@ -113,7 +81,7 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
         self.step("delivered once more, from a fresh start").await?;
         let again = self.state().await?;
         if again != before {
-            return self.stop(difference(&before, &again), FRESH);
+            return self.stop(difference(&before, &again), advice::FRESH);
         }
         let second = self.bench.deliver().await;
         self.succeeds(&second)?;
@@ -127,21 +95,21 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
                 keys(&first.seen),
                 keys(&second.seen)
             );
-            return self.stop(what, KEY);
+            return self.stop(what, advice::KEY);
         }
         if !second.seen.points.contains(&Point::Claimed) {
-            return self.stop("no message was claimed", NO_CLAIM);
+            return self.stop("no message was claimed", advice::NO_CLAIM);
         }
         let state = self.state().await?;
         if first.seen.points.contains(&Point::Claimed) && state != after {
-            return self.stop(difference(&after, &state), MEMORY);
+            return self.stop(difference(&after, &state), advice::MEMORY);
         }
         if state == before {
             let what = format!("it returned Ok and has no effect: {state:?}");
-            return self.stop(what, NO_EFFECT);
+            return self.stop(what, advice::NO_EFFECT);
         }
         if !self.bench.all_come_back(taken).await {
-            return self.stop("a connection does not come back to the pool", LEAK);
+            return self.stop("a connection does not come back to the pool", advice::LEAK);
         }
         Some(Once {
             state,
@@ -153,12 +121,12 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
         match &delivery.result {
             Err(Failure::TimedOut(limit)) => self.ends_not(*limit),
             Err(failure) if failure.is_aborted() => {
-                self.stop(format!("it fails: {failure}"), DROPPED)
+                self.stop(format!("it fails: {failure}"), advice::DROPPED)
             }
-            Err(failure) => self.stop(format!("it fails: {failure}"), FAILS),
+            Err(failure) => self.stop(format!("it fails: {failure}"), advice::FAILS),
             Ok(()) if delivery.seen.open > 0 => self.stop(
                 "it returned Ok, and has neither committed nor rolled back what it claimed",
-                OPEN,
+                advice::OPEN,
             ),
             Ok(()) => Some(()),
         }
@@ -170,7 +138,7 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
         for _ in 0..3 {
             self.redelivered().await?;
         }
-        self.compare(once, OUTSIDE).await
+        self.compare(once, advice::OUTSIDE).await
     }
 
     async fn at_once(&mut self, once: &Once<V>, number: usize) -> Option<()> {
@@ -181,13 +149,13 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
                 Err(Failure::TimedOut(limit)) => return self.ends_not(limit),
                 Err(failure) if !failure.is_transient() => {
                     self.report
-                        .found(format!("one fails: {failure}"), REDELIVERY);
+                        .found(format!("one fails: {failure}"), advice::REDELIVERY);
                 }
                 Ok(()) | Err(_) => {}
             }
         }
         self.redelivered().await?;
-        self.compare(once, OUTSIDE).await
+        self.compare(once, advice::OUTSIDE).await
     }
 
     /// At each point that the delivery passes, each harm that fits it.
@@ -219,64 +187,15 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
                 match &delivery.result {
                     // A panic says nothing, and whoever catches it may judge it as they like.
                     Err(failure @ Failure::Panicked(_)) if *harm != Harm::Panic => {
-                        self.report.found(failure.to_string(), PANICS);
+                        self.report.found(failure.to_string(), advice::PANICS);
                     }
                     Err(failure) if *harm != Harm::Panic && !failure.is_transient() => {
                         let judged = format!("the error is not transient: {failure}");
-                        self.report.found(judged, JUDGED);
+                        self.report.found(judged, advice::JUDGED);
                     }
                     Ok(()) | Err(_) => {}
                 }
                 self.settled(once, delivery).await?;
-            }
-        }
-        Some(())
-    }
-
-    /// Each write of the body, one at a time.
-    async fn refused(&mut self, once: &Once<V>) -> Option<()> {
-        self.report
-            .steps
-            .push("each write refused by the database".to_owned());
-        let conn = match self.bench.prepare().await {
-            Ok(conn) => conn,
-            Err(failure) => return self.stop(failure.to_string(), CANNOT_REFUSE),
-        };
-        self.report.steps.pop();
-        let done = self.each_refused(once).await;
-        match self.bench.clean_up(conn).await {
-            Ok(()) => done,
-            Err(failure) => {
-                let what = format!("triggers of the proof are left behind: {failure}");
-                self.stop(what, TRIGGERS)
-            }
-        }
-    }
-
-    async fn each_refused(&mut self, once: &Once<V>) -> Option<()> {
-        let points = once.seen.points.iter().enumerate();
-        let claims = points.filter(|(_, point)| **point == Point::Claimed);
-        for (at, _) in claims {
-            for number in 1..=MOST_WRITES {
-                self.step(format!("write {number} refused by the database"))
-                    .await?;
-                let harm = Some((at, Harm::RefuseWrite(number)));
-                let delivery = self.bench.deliver_with(harm, None).await;
-                if let Some(why) = delivery.seen.cannot_refuse {
-                    return self.stop(why, CANNOT_REFUSE);
-                }
-                let is_made = delivery.seen.writes.is_none_or(|writes| writes >= number);
-                if !is_made || !delivery.seen.is_harmed {
-                    self.report.steps.pop();
-                    break;
-                }
-                match &delivery.result {
-                    Err(failure) if failure.is_aborted() => {
-                        self.report.found(failure.to_string(), DROPPED);
-                    }
-                    Err(_) => self.settled(once, delivery).await?,
-                    Ok(()) => self.compare(once, DROPPED).await?,
-                }
             }
         }
         Some(())
@@ -312,14 +231,14 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
     }
 
     /// The broker redelivers what was not acknowledged.
-    async fn settled(&mut self, once: &Once<V>, delivery: Delivery) -> Option<()> {
+    pub(super) async fn settled(&mut self, once: &Once<V>, delivery: Delivery) -> Option<()> {
         match delivery.result {
             Err(Failure::TimedOut(limit)) => return self.ends_not(limit),
-            Ok(()) if !delivery.is_cancelled => return self.compare(once, LOST).await,
+            Ok(()) if !delivery.is_cancelled => return self.compare(once, advice::LOST).await,
             _ => {}
         }
         self.redelivered().await?;
-        self.compare(once, OUTSIDE).await
+        self.compare(once, advice::OUTSIDE).await
     }
 
     async fn redelivered(&mut self) -> Option<()> {
@@ -327,14 +246,16 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
             Ok(()) => Some(()),
             Err(Failure::TimedOut(limit)) => self.ends_not(limit),
             Err(failure) => {
-                self.report
-                    .found(format!("its redelivery fails: {failure}"), REDELIVERY);
+                self.report.found(
+                    format!("its redelivery fails: {failure}"),
+                    advice::REDELIVERY,
+                );
                 Some(())
             }
         }
     }
 
-    async fn compare(&mut self, once: &Once<V>, advice: &'static str) -> Option<()> {
+    pub(super) async fn compare(&mut self, once: &Once<V>, advice: &'static str) -> Option<()> {
         let state = self.state().await?;
         if state != once.state {
             self.report.found(difference(&once.state, &state), advice);
@@ -343,34 +264,34 @@ impl<'p, DB: Backend, V: PartialEq + Debug> Steps<'p, DB, V> {
     }
 
     /// Begins a step, from a fresh start.
-    async fn step(&mut self, name: impl Into<String>) -> Option<()> {
+    pub(super) async fn step(&mut self, name: impl Into<String>) -> Option<()> {
         self.report.steps.push(name.into());
         self.start_afresh().await
     }
 
-    async fn start_afresh(&mut self) -> Option<()> {
+    pub(super) async fn start_afresh(&mut self) -> Option<()> {
         if let Err(failure) = self.bench.forget().await {
             let what = format!("the claims cannot be removed: {failure}");
-            return self.stop(what, CLAIMS);
+            return self.stop(what, advice::CLAIMS);
         }
         match self.bench.start_afresh().await {
             Ok(()) => Some(()),
-            Err(failure) => self.stop(format!("`fresh` fails: {failure}"), FRESH),
+            Err(failure) => self.stop(format!("`fresh` fails: {failure}"), advice::FRESH),
         }
     }
 
     async fn state(&mut self) -> Option<V> {
         match self.bench.state().await {
             Ok(state) => Some(state),
-            Err(failure) => self.stop(format!("`state` fails: {failure}"), STATE),
+            Err(failure) => self.stop(format!("`state` fails: {failure}"), advice::STATE),
         }
     }
 
     fn ends_not<T>(&mut self, limit: Duration) -> Option<T> {
-        self.stop(Failure::TimedOut(limit).to_string(), ENDLESS)
+        self.stop(Failure::TimedOut(limit).to_string(), advice::ENDLESS)
     }
 
-    fn stop<T>(&mut self, what: impl Into<String>, advice: &'static str) -> Option<T> {
+    pub(super) fn stop<T>(&mut self, what: impl Into<String>, advice: &'static str) -> Option<T> {
         self.report.found(what, advice);
         None
     }
