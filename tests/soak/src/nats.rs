@@ -16,9 +16,12 @@ pub(crate) struct Nats {
 
 impl Nats {
     pub(crate) fn start() -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("idem-soak-nats.")
-            .tempdir()?;
+        let mut folder = tempfile::Builder::new();
+        let folder = folder.prefix("idem-soak-nats.");
+        // In memory where there is such a place: it outlives a killed server too, and a busy disk would hold the broker up for minutes.
+        let folder = folder
+            .tempdir_in("/dev/shm")
+            .or_else(|_| folder.tempdir())?;
         let port = idem_tests::own::free_port();
         let process = spawn(port, folder.path())?;
         Ok(Self {
