@@ -217,6 +217,11 @@ command -v cc >/dev/null || missing+=(gcc libc6-dev)
 postgres_bin >/dev/null || missing+=(postgresql)
 { command -v mariadbd && command -v mariadb-install-db; } >/dev/null || missing+=(mariadb-server)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' >/dev/null || missing+=(libfaketime)
+# Those of failovers, poolers and brokers start theirs, too.
+[[ -e /usr/lib/galera/libgalera_smm.so ]] || missing+=(galera-4)
+command -v rsync >/dev/null || missing+=(rsync)
+command -v pgbouncer >/dev/null || missing+=(pgbouncer)
+command -v nats-server >/dev/null || missing+=(nats-server)
 amqp_answers || [[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ]] || missing+=(rabbitmq-server)
 if [[ ${#missing[@]} != 0 ]]; then install_packages "${missing[@]}"; fi
 

@@ -15,5 +15,9 @@ pub mod arguments {}
 #[doc = include_str!("windows.md")]
 pub mod retention {}
 
+#[cfg(all(feature = "postgres", feature = "mysql"))]
+#[doc = include_str!("clusters.md")]
+pub mod clusters {}
+
 #[doc(hidden)]
 pub use idem_runtime::private as __private;

@@ -73,7 +73,7 @@ mod db {
     pub(crate) const IS_CONNECTED: &str =
         "SELECT count(*) FROM information_schema.processlist WHERE id = {}";
     pub(crate) const BEGIN_SENT: &str = "BEGIN; SAVEPOINT idem_seal";
-    pub(crate) const COMMIT_SENT: &str = "RELEASE SAVEPOINT idem_seal; COMMIT";
+    pub(crate) const COMMIT_SENT: &[&str] = &["RELEASE SAVEPOINT idem_seal", "COMMIT"];
 
     /// The server keeps what this asks for until nobody has asked for a tenth of a second; what is of now holds this very query.
     pub(crate) async fn level(conn: &mut Conn) -> Result<String, sqlx::Error> {

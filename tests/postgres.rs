@@ -47,5 +47,7 @@ mod db {
 mod particular;
 #[path = "contract/postgres_arguments.rs"]
 mod particular_arguments;
+#[path = "contract/postgres_conflicts.rs"]
+mod particular_conflicts;
 #[path = "contract/postgres_schema.rs"]
 mod particular_schema;

@@ -124,6 +124,7 @@ mod sqlite {
     }
     #[path = "archive.rs"]
     mod archive;
+    mod automatic_rollback;
     #[path = "doctor_sqlite.rs"]
     mod doctor;
     #[path = "pruner.rs"]

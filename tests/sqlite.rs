@@ -89,3 +89,5 @@ mod db {
 
 #[path = "contract/sqlite.rs"]
 mod particular;
+#[path = "contract/sqlite_faults.rs"]
+mod particular_faults;

@@ -7,6 +7,8 @@ use sqlx_core::transaction::TransactionManager;
 use crate::doctor::Examine;
 use crate::prune::chunks::Chunks;
 use crate::rows::Rows;
+#[cfg(feature = "testing")]
+use crate::testing::Harms;
 use crate::{InFlight, Isolation};
 
 /// A database that holds claims: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`, each behind the feature of its name. Sealed:
@@ -19,6 +21,13 @@ pub trait Backend: Dialect {}
 
 impl<DB: Dialect> Backend for DB {}
 
+/// What the feature `testing` needs of a database: without it, nothing.
+#[cfg(not(feature = "testing"))]
+pub trait Harms {}
+
+#[cfg(not(feature = "testing"))]
+impl<DB> Harms for DB {}
+
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 #[diagnostic::on_unimplemented(
@@ -27,7 +36,7 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
     note = "idem needs sqlx 0.9: if the type is right, another version may be in the tree (`cargo tree -d`)"
 )]
 /// What the databases do differently. The algorithm itself is in `transaction.rs`, once.
-pub trait Dialect: Rows + Chunks + Examine {
+pub trait Dialect: Rows + Chunks + Examine + Harms {
     /// Opens the transaction at depth 0, at this isolation level or the session's own.
     fn begin_with(isolation: Option<Isolation>) -> &'static str;
 

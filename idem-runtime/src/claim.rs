@@ -10,6 +10,8 @@ use crate::claims::{Claims, Earlier, Verdict};
 use crate::error::Error;
 use crate::source::Lease;
 use crate::terms::Terms;
+#[cfg(feature = "testing")]
+use crate::testing::{self, Point};
 use crate::trace::Span;
 use crate::transaction::{self, Open};
 use crate::value::StoredValue;
@@ -209,6 +211,8 @@ impl<DB: Backend> DerefMut for Claim<'_, DB> {
 /// the database refuses. Let all messages that were delivered into it be redelivered.
 pub async fn commit<DB: Backend>(mut transaction: Transaction<'_, DB>) -> Result<(), Error> {
     let conn = &mut *transaction;
+    #[cfg(feature = "testing")]
+    testing::reach::<DB>(conn, Point::BeforeCommit { is_outermost: true }).await?;
     DB::settle(conn).await.map_err(Error::at_outer_commit)?;
     match backend::depth::<DB>(conn) {
         0 => Err(Error::outer_transaction()),
@@ -221,6 +225,10 @@ pub async fn commit<DB: Backend>(mut transaction: Transaction<'_, DB>) -> Result
                 && !DB::is_alive(conn).await
             {
                 DB::forget_levels(conn, 0).await.ok();
+            }
+            #[cfg(feature = "testing")]
+            if result.is_ok() {
+                return testing::reach::<DB>(conn, Point::Committed).await;
             }
             // It is over; its drop has only a depth of 0 to look at.
             result

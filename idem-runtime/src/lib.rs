@@ -34,6 +34,8 @@ mod savepoint;
 mod schema;
 mod source;
 mod terms;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 mod trace;
 mod transaction;

@@ -2,6 +2,8 @@ mod answer;
 mod chunks;
 mod doctor;
 mod rows;
+#[cfg(feature = "testing")]
+mod testing;
 
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{AssertSqlSafe, MySql, MySqlConnection, Row, Transaction};
@@ -39,20 +41,13 @@ impl Dialect for MySql {
     /// sqlx 0.9 counts one answer for a statement that has yet to be prepared, which is answered more than once.
     const CLOSES: Closes = Closes::UntilItEnds;
 
-    /// One round trip leaves sqlx with a ROLLBACK to send, of nothing, which takes its depth back; it goes out with the ping of the
-    /// pool. A connection that the caller holds gets two round trips.
+    /// Two commands, and never one of two statements: a cluster (Galera) may let another node's transaction take this one away between
+    /// them, and then answers the COMMIT of nothing with OK. At the beginning of a command it says so.
     fn seal_and_commit(
         conn: &mut MySqlConnection,
-        returns_to_pool: bool,
+        _returns_to_pool: bool,
     ) -> BoxFuture<'_, Result<(), sqlx::Error>> {
         Box::pin(async move {
-            if returns_to_pool {
-                sqlx::raw_sql("RELEASE SAVEPOINT idem_seal; COMMIT")
-                    .execute(&mut *conn)
-                    .await?;
-                backend::start_rollback::<Self>(conn);
-                return Ok(());
-            }
             sqlx::raw_sql(SEAL).execute(&mut *conn).await?;
             backend::commit::<Self>(conn).await
         })

@@ -3,8 +3,10 @@ mod chunks;
 pub(crate) mod days;
 mod doctor;
 mod rows;
+#[cfg(feature = "testing")]
+mod testing;
 
-use sqlx::postgres::PgDatabaseError;
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Transaction};
 
 use crate::Isolation;
@@ -128,6 +130,10 @@ fn commit_and_chain<'a>(
 
 /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
 pub(crate) fn fault(error: &PgDatabaseError) -> Fault {
+    // Whatever the reason, the connection is closed. Poolers have codes of their own for it: pgbouncer says 08P01.
+    if matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic) {
+        return Fault::Disconnected;
+    }
     match error.code() {
         // undefined_table, undefined_column, invalid_schema_name; no unique constraint matches ON CONFLICT
         "42P01" | "42703" | "3F000" | "42P10" => Fault::NoTable,

@@ -3,7 +3,8 @@ use crate::value::InvalidValue;
 /// A value that can be stored with the claim, as JSON, and given back to duplicates: with the feature `replay`, whatever is
 /// `Serialize` and `DeserializeOwned`.
 ///
-/// The JSON may have [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES). It outlives the program that wrote it: when the type changes, let it accept its
+/// It comes back as it was, floats to the last digit; only what JSON does not tell apart does not: `Some(None)` comes back as `None`. A value that
+/// could not come back is refused before anything is applied. The JSON may have [`MAX_VALUE_BYTES`](crate::MAX_VALUE_BYTES). It outlives the program that wrote it: when the type changes, let it accept its
 /// earlier form. A stored value that no longer decodes is a permanent error, and never a second run.
 #[cfg_attr(
     feature = "replay",
@@ -48,6 +49,11 @@ mod enabled {
             if json.len() > MAX_VALUE_BYTES {
                 return Err(InvalidValue::TooLong { bytes: json.len() });
             }
+            // Found now, nothing is lost; found by a duplicate, the value would be.
+            serde_json::from_str::<Self>(&json).map_err(|error| InvalidValue::Unreadable {
+                type_name: std::any::type_name::<T>(),
+                reason: error.to_string(),
+            })?;
             Ok(json)
         }
 

@@ -1,6 +1,7 @@
-use crate::backend::{Backend, Closes};
+use crate::backend::{self, Backend, Closes};
 use crate::error::Step;
 use crate::source::Guard;
+use crate::transaction;
 use crate::{Error, Source};
 
 /// Creates the table of claims, or upgrades it in place. Safe to run at every start and in many processes at once; it leaves sqlx's own
@@ -25,10 +26,14 @@ where
 {
     let mut lease = source.lease().await?;
     let (conn, guard) = lease.split();
+    let outer = backend::depth::<DB>(conn);
     // Days are made in a transaction, which a pool must not get back when this is dropped in it.
     guard.close = DB::CLOSES != Closes::Never;
     let migrated = migrate_on::<DB>(conn).await;
     *guard = Guard::default();
+    if migrated.is_err() {
+        transaction::give_up(&mut lease, outer).await;
+    }
     migrated
 }
 

@@ -1,6 +1,8 @@
 mod chunks;
 mod doctor;
 mod rows;
+#[cfg(feature = "testing")]
+mod testing;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};

@@ -10,6 +10,8 @@ use crate::retry::Backoff;
 use crate::rows::{Call, Value};
 use crate::source::{Guard, Lease};
 use crate::terms::Places;
+#[cfg(feature = "testing")]
+use crate::testing::{self, Point};
 use crate::transient::is_conflict;
 
 /// How often a claim that lost against another transaction is tried again.
@@ -138,6 +140,8 @@ pub(crate) async fn claim<DB: Backend>(
         (verdict, _) => verdict,
     };
     guard.close = DB::CLOSES == Closes::UntilItEnds;
+    #[cfg(feature = "testing")]
+    let verdict = testing::claimed::<DB>(conn, claims, verdict).await;
     match &verdict {
         Ok(verdict) if verdict.is_fresh() => {}
         Err(error) if error.is_disconnected() => {
@@ -231,6 +235,8 @@ pub(crate) async fn commit<DB: Backend>(
     guard: &mut Guard,
     open: Open,
 ) -> Result<(), Error> {
+    #[cfg(feature = "testing")]
+    testing::ends();
     let result = seal_and_commit::<DB>(conn, open).await;
     match &result {
         Ok(()) => *guard = Guard::default(),
@@ -238,22 +244,31 @@ pub(crate) async fn commit<DB: Backend>(
         Err(Error::CommitUnknown(_)) => *guard = Guard::CLOSE,
         Err(_) => roll_back::<DB>(conn, guard, open).await,
     }
+    #[cfg(feature = "testing")]
+    if result.is_ok() {
+        return testing::reach::<DB>(conn, Point::Committed).await;
+    }
     result
 }
 
 async fn seal_and_commit<DB: Backend>(conn: &mut DB::Connection, open: Open) -> Result<(), Error> {
+    #[cfg(feature = "testing")]
+    {
+        let is_outermost = open.is_outermost();
+        testing::reach::<DB>(conn, Point::BeforeCommit { is_outermost }).await?;
+    }
     DB::settle(conn).await.map_err(Error::at_commit)?;
     // A nested begin() that was cancelled has rolled everything back; one that was forgotten would be committed in place of ours.
     if backend::depth::<DB>(conn) != open.depth {
         return Err(Error::transaction_lost());
     }
-    if open.outer == 0 {
-        return DB::seal_and_commit(conn, open.returns_to_pool)
-            .await
-            .map_err(Error::at_commit);
-    }
-    // RELEASE SAVEPOINT fails in a dead transaction, and needs no seal.
-    DB::release(conn).await.map_err(Error::at_commit)
+    let committed = if open.outer == 0 {
+        DB::seal_and_commit(conn, open.returns_to_pool).await
+    } else {
+        // RELEASE SAVEPOINT fails in a dead transaction, and needs no seal.
+        DB::release(conn).await
+    };
+    committed.map_err(Error::at_commit)
 }
 
 /// Rolls back and waits for it, since a rollback that is left to the drop needs an async runtime to go out. A connection on which it
@@ -263,10 +278,21 @@ pub(crate) async fn roll_back<DB: Backend>(
     guard: &mut Guard,
     open: Open,
 ) {
-    while backend::depth::<DB>(conn) > open.outer {
+    #[cfg(feature = "testing")]
+    testing::ends();
+    roll_back_to::<DB>(conn, guard, open.outer).await;
+}
+
+/// As [`roll_back`], down to this depth, also where the database has rolled back by itself and sqlx does not know.
+pub(crate) async fn roll_back_to<DB: Backend>(
+    conn: &mut DB::Connection,
+    guard: &mut Guard,
+    outer: usize,
+) {
+    while backend::depth::<DB>(conn) > outer {
         if backend::rollback::<DB>(conn).await.is_err() {
             let is_mended =
-                !DB::is_alive(conn).await && DB::forget_levels(conn, open.outer).await.is_ok();
+                !DB::is_alive(conn).await && DB::forget_levels(conn, outer).await.is_ok();
             if !is_mended {
                 *guard = Guard::CLOSE;
                 return;
@@ -274,4 +300,13 @@ pub(crate) async fn roll_back<DB: Backend>(
         }
     }
     *guard = Guard::default();
+}
+
+/// Ends what is open on a lease above this depth after an error. Where dropping it does not close the connection, which would lose a
+/// database in memory, everything is rolled back first.
+pub(crate) async fn give_up<DB: Backend>(lease: &mut Lease<'_, DB>, outer: usize) {
+    let (conn, guard) = lease.split();
+    if DB::CLOSES == Closes::Never && DB::settle(conn).await.is_ok() {
+        roll_back_to::<DB>(conn, guard, outer).await;
+    }
 }

@@ -51,6 +51,12 @@ pub(crate) fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
     fault == Fault::Conflict
 }
 
+/// Whether a body has dropped an error of the database, which has aborted the transaction.
+#[cfg(feature = "testing")]
+pub(crate) fn is_aborted(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(origin(error), Origin::Delivery(Error::Aborted(_)))
+}
+
 /// Whether the database can be reached and has the table of claims, as far as an error tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {

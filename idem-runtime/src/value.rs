@@ -39,6 +39,14 @@ pub enum InvalidValue {
         /// Its length in bytes.
         bytes: usize,
     },
+    /// The handler's value becomes JSON that does not become a value again: a float that is not finite, values nested more than 128 deep, a
+    /// `Serialize` that says otherwise than its `Deserialize`. Nothing was applied.
+    Unreadable {
+        /// The type of the value.
+        type_name: &'static str,
+        /// What serde says.
+        reason: String,
+    },
     /// What an earlier delivery stored is no such value, most likely since the type has changed. The handler does not run again: the
     /// message is processed.
     Decode {
@@ -59,6 +67,10 @@ impl fmt::Display for InvalidValue {
             Self::TooLong { bytes } => write!(
                 f,
                 "the handler's value has {bytes} bytes as JSON and may have {MAX_VALUE_BYTES}, so nothing was applied; return an id, and keep the rest in a table of yours"
+            ),
+            Self::Unreadable { type_name, reason } => write!(
+                f,
+                "a duplicate could not be given the handler's value back, since its JSON is no `{type_name}` ({reason}), so nothing was applied; JSON has no NaN, no infinity and 128 levels, and the type's `Serialize` and `Deserialize` have to agree"
             ),
             Self::Decode { type_name, reason } => write!(
                 f,

@@ -36,8 +36,9 @@ pub(crate) const CONNECTION_ID: &str = "SELECT pg_backend_pid()::bigint";
 pub(crate) const KILL: &str = "SELECT pg_terminate_backend({})";
 pub(crate) const IS_CONNECTED: &str = "SELECT count(*) FROM pg_stat_activity WHERE pid = {}";
 pub(crate) const BEGIN_SENT: &str = "BEGIN; SET LOCAL idem.seal = 'set'";
-pub(crate) const COMMIT_SENT: &str =
-    "SELECT 1 / (coalesce(current_setting('idem.seal', true), '') = 'set')::int; COMMIT AND CHAIN";
+pub(crate) const COMMIT_SENT: &[&str] = &[
+    "SELECT 1 / (coalesce(current_setting('idem.seal', true), '') = 'set')::int; COMMIT AND CHAIN",
+];
 
 pub(crate) async fn level(conn: &mut Conn) -> Result<String, sqlx::Error> {
     sqlx::query_scalar("SHOW transaction_isolation")

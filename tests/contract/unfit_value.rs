@@ -89,6 +89,52 @@ async fn p1_a_value_that_is_too_long_undoes_the_delivery() {
     }
 }
 
+#[idempotent(key = "message", consumer = "billing", replay)]
+async fn measure(#[tx] tx: &mut Conn, message: &str, value: f64) -> Result<f64, Fail> {
+    effect(tx, message).await?;
+    Ok(value)
+}
+
+/// JSON writes it as `null`.
+#[tokio::test]
+async fn p1_a_value_that_would_not_come_back_undoes_the_delivery() {
+    let test = Test::new(1).await;
+    for way in WAYS {
+        for value in [f64::NAN, f64::INFINITY] {
+            let message = format!("{way:?} {value}");
+            let run = async |value: f64| {
+                if way == Way::Attribute {
+                    return measure(&test.pool, &message, value).await;
+                }
+                let delivery = db::of("billing", message.as_str());
+                deliver(way, &test.pool, delivery, &message, value).await
+            };
+            let error = run(value).await.unwrap_err();
+            assert!(!error.is_transient());
+            assert!(
+                error.to_string().contains("its JSON is no `f64`"),
+                "{error}"
+            );
+            assert!(
+                matches!(
+                    error,
+                    Fail::Delivery(Error::InvalidValue(InvalidValue::Unreadable { .. }))
+                ),
+                "{message}: {error:?}"
+            );
+            assert_eq!(test.effects_of(&message).await, 0, "{message}");
+            test.assert_pool_is_clean(&message).await;
+            // Its last digit is lost without `float_roundtrip`.
+            let float = 8.235_926_741_771_318e49;
+            assert!(run(float).await.unwrap().is_processed(), "{message}");
+            let Outcome::Replayed(again) = run(0.0).await.unwrap() else {
+                panic!("{message}: it is there");
+            };
+            assert_eq!(again.to_bits(), float.to_bits(), "{message}");
+        }
+    }
+}
+
 /// Ends its transaction by hand; meanwhile another worker processes the message, and then it returns `Ok`.
 #[idempotent(key = "message", consumer = "billing", replay, allow_pool)]
 async fn loses_its_transaction(

@@ -7,6 +7,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod broker;
 mod cancel;
 pub mod examples;
 mod fixture;
@@ -14,6 +15,7 @@ pub mod own;
 mod proxy;
 mod shuffle;
 
+pub use broker::{Broker, Count};
 pub use cancel::{cancelled_after, poll_times};
 pub use fixture::{Fixture, Server};
 pub use proxy::{Proxy, Wire};

@@ -18,6 +18,7 @@ mod combinations;
 mod faults;
 mod hygiene;
 mod odd;
+mod random;
 mod registration;
 mod values;
 mod windows;

@@ -6,6 +6,7 @@ use super::{Due, PruneError, Pruned, Pruner};
 use crate::backend::{self, Backend, Closes};
 use crate::error::{Error, Step as At};
 use crate::source::{Guard, Lease, Source};
+use crate::transaction;
 
 impl<DB: Backend> Pruner<DB> {
     /// Removes what is past its window now, and returns when that is done, or at once when another pruner is at work.
@@ -19,7 +20,10 @@ impl<DB: Backend> Pruner<DB> {
         let mut lease = self.lease().await?;
         // Whatever becomes of the rest, and whoever else is at work.
         let created = self.create_days(&mut lease, &mut pruned).await;
-        self.prune(&mut lease, &mut pruned).await?;
+        if let Err(error) = self.prune(&mut lease, &mut pruned).await {
+            transaction::give_up(&mut lease, 0).await;
+            return Err(error);
+        }
         if !pruned.is_busy {
             self.drop_days(&mut lease, &mut pruned).await?;
         }
@@ -69,8 +73,13 @@ impl<DB: Backend> Pruner<DB> {
         self.windows.check()?;
         let bounds = Bounds::new(&self.windows);
         let mut lease = self.lease().await?;
-        let (_, due) = due(&mut lease, &bounds).await.map_err(failed)?;
-        Ok(due)
+        match due(&mut lease, &bounds).await {
+            Ok((_, due)) => Ok(due),
+            Err(error) => {
+                transaction::give_up(&mut lease, 0).await;
+                Err(failed(error))
+            }
+        }
     }
 
     async fn lease(&self) -> Result<Lease<'_, DB>, PruneError> {
@@ -155,14 +164,7 @@ impl<DB: Backend> Pruner<DB> {
         let ended = match &taken {
             Ok(Some(_)) => backend::commit::<DB>(conn).await,
             Ok(None) => backend::rollback::<DB>(conn).await,
-            Err(_) => {
-                // Closed, so that no lock stays behind; or rolled back, where closing would lose a database in memory.
-                if DB::CLOSES == Closes::Never {
-                    backend::rollback::<DB>(conn).await.ok();
-                    *guard = Guard::default();
-                }
-                return taken;
-            }
+            Err(_) => return taken,
         };
         ended.map_err(|error| PruneError::Database(Error::at_commit(error)))?;
         guard.levels = 0;

@@ -1,4 +1,4 @@
-//! A NATS server of the run's own, which keeps what it has taken when it is killed.
+//! A NATS server of the run's own.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 pub(crate) struct Nats {
     process: Child,
     port: u16,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 impl Nats {
@@ -27,20 +27,12 @@ impl Nats {
         Ok(Self {
             process,
             port,
-            folder,
+            _folder: folder,
         })
     }
 
     pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
-    }
-
-    /// SIGKILL, and a start on the same store.
-    pub(crate) fn restart(&mut self) -> anyhow::Result<()> {
-        self.process.kill()?;
-        self.process.wait()?;
-        self.process = spawn(self.port, self.folder.path())?;
-        Ok(())
     }
 }
 

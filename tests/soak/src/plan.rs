@@ -24,8 +24,6 @@ pub(crate) enum Harm {
     CutBroker,
     /// The producer's connection to the broker is cut.
     CutProducer,
-    /// The broker's server is killed and started again.
-    KillBroker,
     /// The database ends a connection.
     Terminate,
     /// The database cancels a statement.
@@ -50,8 +48,6 @@ pub(crate) struct Targets {
     pub(crate) database: Database,
     /// Whether the disk is small.
     pub(crate) disk: bool,
-    /// Whether the broker is the run's own.
-    pub(crate) broker: bool,
 }
 
 /// How each harm is called in the report. Every name of the plan has to have happened, or the run proves less than it says.
@@ -75,7 +71,6 @@ impl Harm {
             Self::CutDatabase => "database connections cut".to_owned(),
             Self::CutBroker => "broker connection cut".to_owned(),
             Self::CutProducer => "producer's connection cut".to_owned(),
-            Self::KillBroker => "broker killed and restarted".to_owned(),
             Self::Terminate => "backend terminated".to_owned(),
             Self::Cancel => "statement cancelled".to_owned(),
             Self::Restart => "server killed and restarted".to_owned(),
@@ -99,9 +94,6 @@ fn deck(targets: Targets, random: &mut Rng) -> Vec<Harm> {
     deck.push(Harm::Hold);
     if targets.disk {
         deck.push(Harm::FullDisk);
-    }
-    if targets.broker {
-        deck.push(Harm::KillBroker);
     }
     for point in Point::ALL {
         deck.push(Harm::At(Deed::Kill, point));
@@ -194,7 +186,6 @@ mod tests {
     const ALL: Targets = Targets {
         database: Database::Postgres,
         disk: true,
-        broker: true,
     };
 
     #[test]

@@ -135,7 +135,6 @@ impl Run {
         Targets {
             database: self.options.database,
             disk: !self.options.without_full_disk,
-            broker: self.stage.nats.is_some(),
         }
     }
 

@@ -1,12 +1,14 @@
 use std::io::Read as _;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use super::process::Process;
 use super::{Home, Settings, free_port};
 
 /// A MariaDB server with the user `root`, who needs no password, and an empty database `test`.
+///
+/// It keeps what a killed process has written, and would lose it in a power cut.
 pub struct MariaDb {
     process: Option<Process>,
     settings: Settings,
@@ -26,20 +28,27 @@ impl MariaDb {
     /// Creates its data, to be started by [`MariaDb::run`].
     #[must_use]
     pub fn prepare(settings: Settings) -> Self {
-        let home = Home::new(&settings, "mysql");
-        let server = Self {
-            process: None,
-            settings,
-            port: free_port(),
-            home,
-        };
+        let server = Self::empty(settings);
         let data = format!("--datadir={}", server.home.join("data"));
         // This also makes the database `test`.
-        let options = "--no-defaults --auth-root-authentication-method=normal --skip-name-resolve";
+        let options = "--no-defaults --auth-root-authentication-method=normal --skip-name-resolve --innodb-flush-method=nosync";
         let mut arguments: Vec<&str> = options.split(' ').collect();
         arguments.push(&data);
         server.home.run(&program("mariadb-install-db"), &arguments);
         server
+    }
+
+    /// With no data at all, which a node of Galera gets from another one.
+    #[must_use]
+    pub fn empty(settings: Settings) -> Self {
+        let home = Home::new(&settings, "mysql");
+        home.run("mkdir", &[&home.join("data")]);
+        Self {
+            process: None,
+            settings,
+            port: free_port(),
+            home,
+        }
     }
 
     /// Starts it (again), on the same data and port, this once with further arguments.
@@ -64,6 +73,7 @@ impl MariaDb {
             ("port", self.port.to_string()),
             ("bind-address", "127.0.0.1".to_owned()),
             ("skip-name-resolve", "ON".to_owned()),
+            ("innodb-flush-method", "nosync".to_owned()),
         ];
         let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
         for (name, value) in fixed.iter().chain(&self.settings.values) {
@@ -153,15 +163,8 @@ fn greets(address: SocketAddr) -> bool {
     stream.read_exact(&mut greeting).is_ok() && greeting[4] == 10
 }
 
-/// One of MariaDB's programs, which may be where a user's PATH does not look.
 fn program(name: &str) -> String {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/bin"].map(PathBuf::from));
-    let program = folders
-        .map(|folder| folder.join(name))
-        .find(|program| program.exists());
-    let program = program.unwrap_or_else(|| {
+    super::program(name).unwrap_or_else(|| {
         panic!("{name} is missing: run `./test.sh`, or install the package `mariadb-server`")
-    });
-    program.to_str().unwrap().to_owned()
+    })
 }

@@ -2,6 +2,7 @@
 //! its process is killed.
 
 mod mariadb;
+mod pgbouncer;
 mod postgres;
 mod process;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 pub use mariadb::MariaDb;
+pub use pgbouncer::PgBouncer;
 pub use postgres::Postgres;
 
 /// What a server is started with, beyond what every test needs.
@@ -106,4 +108,14 @@ pub fn free_port() -> u16 {
             return port;
         }
     }
+}
+
+/// A server's program, which may be where a user's PATH does not look.
+fn program(name: &str) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/bin"].map(PathBuf::from));
+    let program = folders
+        .map(|folder| folder.join(name))
+        .find(|it| it.exists())?;
+    Some(program.to_str().unwrap().to_owned())
 }

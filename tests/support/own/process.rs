@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to come up or to go down.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A server's process and those that it has started.
 pub(super) struct Process(Child);
@@ -78,14 +78,14 @@ impl Process {
         }
     }
 
-    /// SIGSTOP for all of its processes, the oldest first, so that none is started meanwhile. Returns them.
+    /// SIGSTOP for all of its processes, parents before their children, so that none is started meanwhile. Returns them.
     pub(super) fn freeze(&self) -> Vec<u32> {
-        let mut family = vec![self.id()];
-        let mut next = 0;
-        while let Some(&id) = family.get(next) {
-            signal("STOP", &[id]);
-            family.extend(children(id));
-            next += 1;
+        let mut family = Vec::new();
+        let mut generation = vec![self.id()];
+        while !generation.is_empty() {
+            signal("STOP", &generation);
+            family.extend(&generation);
+            generation = children(&generation);
         }
         family
     }
@@ -181,11 +181,11 @@ fn signal(name: &str, ids: &[u32]) {
         .unwrap();
 }
 
-/// The processes that a process has started.
-fn children(parent: u32) -> Vec<u32> {
+/// The processes that these have started.
+fn children(parents: &[u32]) -> Vec<u32> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter(|&id| stat(id).is_some_and(|(_, its_parent)| its_parent == parent))
+        .filter(|&id| stat(id).is_some_and(|(_, parent)| parents.contains(&parent)))
         .collect()
 }
 

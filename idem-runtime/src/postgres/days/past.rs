@@ -121,7 +121,9 @@ pub(crate) async fn drop_past(
         }
         if table.public.is_attached {
             let mark = format!("COMMENT ON TABLE {} IS '{MARK}'", table.name);
-            run(conn, mark).await.map_err(failed)?;
+            if !is_done(run(conn, mark).await, pruned)? {
+                break;
+            }
             // Waits for the transactions that may still use it, and lets nobody wait for that.
             // <https://www.postgresql.org/docs/current/sql-altertable.html>
             if !is_done(run(conn, detach(table, "CONCURRENTLY")).await, pruned)? {

@@ -46,7 +46,6 @@ impl Run {
             Harm::CutDatabase => self.stage.databases[place].cut(),
             Harm::CutBroker => self.stage.brokers[place].cut(),
             Harm::CutProducer => self.stage.producers.cut(),
-            Harm::KillBroker => self.kill_broker(),
             Harm::DropAtBegin => {
                 // The first worker's one connection goes from hand to hand, so that the next one finds what is left on it.
                 let place = if victim.is_multiple_of(2) { 0 } else { place };
@@ -86,19 +85,6 @@ impl Run {
                 });
             }
             Harm::Restart | Harm::Freeze | Harm::FullDisk => self.hurt_server(harm, time),
-        }
-    }
-
-    fn kill_broker(&mut self) {
-        let Some(nats) = &mut self.stage.nats else {
-            return;
-        };
-        match nats.restart() {
-            Ok(()) => self.tally.harm.add(Harm::KillBroker.name(), 1),
-            Err(error) => self
-                .tally
-                .unexpected
-                .push(format!("the broker does not come up again: {error:#}")),
         }
     }
 

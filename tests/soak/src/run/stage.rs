@@ -36,8 +36,8 @@ pub(super) struct Stage {
     pub(super) news: mpsc::UnboundedReceiver<News>,
     pub(super) tell: mpsc::UnboundedSender<News>,
     pub(super) filler: PathBuf,
-    /// If it is the run's own.
-    pub(super) nats: Option<Nats>,
+    /// If it is the run's own. Held until the end of the run.
+    _nats: Option<Nats>,
     database: Database,
     _disk: Disk,
 }
@@ -103,7 +103,7 @@ impl Stage {
             tell,
             filler: disk.filler(),
             database: options.database,
-            nats,
+            _nats: nats,
             _disk: disk,
         };
         for number in 0..options.consumers {

@@ -1,0 +1,18 @@
+pub(crate) mod db {
+    pub(crate) use sqlx::{MySql as Db, MySqlConnection as Connection, MySqlPool as Pool};
+
+    pub(crate) const KILLS: bool = true;
+}
+
+#[path = "fixture.rs"]
+mod fixture;
+#[path = "memory.rs"]
+mod memory;
+#[path = "outside.rs"]
+mod outside;
+#[path = "right.rs"]
+mod right;
+#[path = "unfinished.rs"]
+mod unfinished;
+#[path = "use.rs"]
+mod use_of_it;
