@@ -5,7 +5,7 @@ use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions,
     ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 
 use super::{Arrival, Depth, Ticket, number};
@@ -19,12 +19,12 @@ pub(crate) struct Producer {
 impl Producer {
     pub(super) async fn connect(url: &str, queue: &str) -> anyhow::Result<Self> {
         let (connection, channel) = open(url).await?;
+        // Should the run be killed, nothing stays behind on somebody else's broker for longer than this.
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-expires".into(), AMQPValue::LongInt(600_000));
+        let options = QueueDeclareOptions::durable();
         channel
-            .queue_declare(
-                queue.into(),
-                QueueDeclareOptions::durable(),
-                FieldTable::default(),
-            )
+            .queue_declare(queue.into(), options, arguments)
             .await?;
         channel
             .confirm_select(ConfirmSelectOptions::default())
