@@ -35,22 +35,22 @@ fn is_good(arguments: &str) {
 
 #[test]
 fn postgres_and_rabbitmq() {
-    is_good("--database postgres --broker rabbitmq --seconds 40 --every 60 --seed 101");
+    is_good("--database postgres --broker rabbitmq --seconds 40 --every 40 --seed 101");
 }
 
 #[test]
 fn postgres_and_nats() {
-    is_good("--database postgres --broker nats --seconds 20 --every 40 --seed 102");
+    is_good("--database postgres --broker nats --seconds 20 --every 25 --seed 102");
 }
 
 #[test]
 fn mariadb_and_rabbitmq() {
-    is_good("--database mysql --broker rabbitmq --seconds 25 --every 40 --seed 103");
+    is_good("--database mysql --broker rabbitmq --seconds 25 --every 25 --seed 103");
 }
 
 #[test]
 fn sqlite_and_rabbitmq() {
-    is_good("--database sqlite --broker rabbitmq --seconds 12 --every 30 --seed 104");
+    is_good("--database sqlite --broker rabbitmq --seconds 12 --every 20 --seed 104");
 }
 
 /// Nobody takes the messages: they are lost, the queue is not empty in the end, and the report says so.
