@@ -143,6 +143,27 @@ fn links_in_the_readme_lead_somewhere() {
     }
 }
 
+/// Each statement of the chapter names its test.
+#[test]
+fn the_tests_that_the_chapter_on_clusters_names_exist() {
+    let mut files = Vec::new();
+    sources(&root().join("tests"), &mut files);
+    let tests: String = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    let chapter = read("src/clusters.md");
+    let is_test = |name: &&str| {
+        let words = ["p1_", "p2_", "p3_", "p4_", "p5_", "limit_", "doctor_"];
+        words.iter().any(|start| name.starts_with(start))
+    };
+    let named: Vec<&str> = chapter.split('`').filter(is_test).collect();
+    assert!(named.len() >= 20, "{named:?}");
+    for name in named {
+        assert!(tests.contains(&format!("fn {name}(")), "{name}");
+    }
+}
+
 /// What a user with `features = ["postgres"]` builds beyond sqlx.
 #[test]
 fn the_library_brings_no_crates_of_its_own() {

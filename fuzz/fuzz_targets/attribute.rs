@@ -51,7 +51,11 @@ fuzz_target!(|text: &str| {
     if text.len() > 2000 {
         return;
     }
-    let item = if item.trim().is_empty() { HANDLER } else { item };
+    let item = if item.trim().is_empty() {
+        HANDLER
+    } else {
+        item
+    };
     let (Some(arguments), Some(item)) = (tokens(arguments), tokens(item)) else {
         return;
     };

@@ -42,7 +42,11 @@ impl Part<'_> {
             Self::Bytes(bytes) => vec![bytes.iter().map(|byte| format!("{byte:02x}")).collect()],
             Self::Id(id) => vec![uuid::Uuid::from_u128(*id).hyphenated().to_string()],
             Self::Kafka(topic, partition, offset) => {
-                vec![(*topic).to_owned(), partition.to_string(), offset.to_string()]
+                vec![
+                    (*topic).to_owned(),
+                    partition.to_string(),
+                    offset.to_string(),
+                ]
             }
             Self::Pair(pair) => [pair.0.texts(), pair.1.texts()].concat(),
         }
@@ -57,7 +61,11 @@ fuzz_target!(|keys: (Part<'_>, Part<'_>)| {
         match encoded {
             Ok(encoded) => {
                 assert!(encoded.is_some());
-                assert!(texts.iter().all(|text| !text.is_empty() && !text.contains('\0')));
+                assert!(
+                    texts
+                        .iter()
+                        .all(|text| !text.is_empty() && !text.contains('\0'))
+                );
             }
             Err(InvalidKey::Empty { part }) => assert!(texts[part - 1].is_empty()),
             Err(InvalidKey::Nul { at }) => {

@@ -11,11 +11,15 @@ use sqlx::postgres::PgPoolOptions;
 use tokio::task::JoinSet;
 
 use crate::bill;
-use crate::cluster::{Cluster, pool};
+use crate::cluster::{Cluster, pool, until};
 use crate::line::Line;
+use crate::waiting::CAUGHT_UP;
 
 const MESSAGES: i64 = 400;
 const ROUNDS: i64 = 5;
+
+/// A port on which nothing listens.
+const NOBODY: u16 = 1;
 
 /// What the standby hears comes late, so that it lacks the last commits whenever the primary does not wait for it.
 const LAG: Duration = Duration::from_millis(20);
@@ -44,9 +48,10 @@ async fn p2_p3_nothing_is_lost_or_doubled_when_the_primary_dies() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         if round % 2 == 1 {
-            // Before the primary dies, what is on its way to COMMIT gets there without its worker.
-            line.cut();
-            tokio::time::sleep(2 * LAG).await;
+            // What is on its way to COMMIT gets there, and to the standby, without its worker.
+            line.lead_to(NOBODY);
+            let monitor = pool(&cluster.primary.url("postgres"), 1).await;
+            until("the standby has caught up", &monitor, CAUGHT_UP).await;
         }
         replication.cut();
         cluster.primary.kill();

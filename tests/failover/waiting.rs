@@ -12,7 +12,7 @@ use crate::{Failed, bill};
 type Delivery = JoinHandle<Result<Outcome<()>, Failed>>;
 
 const WAITING: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')";
-const CAUGHT_UP: &str =
+pub(crate) const CAUGHT_UP: &str =
     "SELECT EXISTS (SELECT FROM pg_stat_replication WHERE replay_lsn = pg_current_wal_lsn())";
 
 /// Starts a delivery, and returns when its COMMIT waits for the standby.
